@@ -54,7 +54,15 @@ class Watch:
 
     def follow(self, timeout: str) -> ExitCode:
         """Say each change, until nothing moves any more, a rollout is aborted, or the time is
-        over. A control plane that does not answer for a while is asked again."""
+        over. A control plane that does not answer for a while is asked again. Ctrl-C ends the
+        command, and takes nothing back."""
+        try:
+            return self._follow(timeout)
+        except KeyboardInterrupt:
+            say("not watched any more; what was applied goes on by itself", is_error=True)
+            raise
+
+    def _follow(self, timeout: str) -> ExitCode:
         until = time.monotonic() + parse_duration(timeout)
         told: set[str] = set()
         while True:

@@ -94,10 +94,7 @@ def _replica_lines(impact: ReplicaImpact) -> Iterator[str]:
         f"{impact.max_unavailable})"
     )
     yield f"  capacity: {_capacity(impact)}"
-    for fit in impact.fits[:_MOST_NAMED]:
-        yield f"  memory: {_fit(fit)}"
-    if len(impact.fits) > _MOST_NAMED:
-        yield f"  memory: and {len(impact.fits) - _MOST_NAMED} more"
+    yield from (f"  memory: {line}" for line in _fit_lines(impact.fits))
     if impact.max_surge and turnover.num_ready_before and turnover.num_starts:
         yield "  memory: unknown whether there is room for replicas of both at once (max_surge)"
 
@@ -119,9 +116,16 @@ def _capacity(impact: ReplicaImpact) -> str:
     )
 
 
-def _fit(fit: MemoryFit) -> str:
-    word = {True: "fits", False: "does not fit", None: "unknown whether it fits"}[fit.fits]
-    return f"{word} on the device of {fit.replica_id}: {fit.why}"
+def _fit_lines(fits: Sequence[MemoryFit]) -> Iterator[str]:
+    """Devices of which the same is so are one line."""
+    alike: dict[tuple[bool | None, str], list[str]] = {}
+    for fit in fits:
+        alike.setdefault((fit.fits, fit.why), []).append(fit.replica_id)
+    for (is_fitting, why), replicas in alike.items():
+        word = {True: "fits", False: "does not fit", None: "unknown whether it fits"}[is_fitting]
+        more = len(replicas) - _MOST_NAMED
+        named = ", ".join(replicas[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield f"{word} where {named} runs: {why}"
 
 
 def _drift_lines(drift: Sequence[Drift]) -> Iterator[str]:
@@ -141,6 +145,6 @@ def _summary(plan: ChangePlan) -> str:
     updated = actions.count(DocumentAction.UPDATE)
     rollouts = sum(bool(each.steps) for each in plan.deployments)
     return (
-        f"{created} documents are created, {updated} are changed; {len(plan.deployments)} "
-        f"deployments move, {rollouts} of them by a rollout. Nothing was changed."
+        f"documents: {created} new, {updated} changed; deployments: {len(plan.deployments)} "
+        f"affected, {rollouts} of them by a rollout. Nothing was changed."
     )

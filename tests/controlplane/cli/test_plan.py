@@ -1,6 +1,10 @@
 """`pilothouse plan`, `apply --plan` and `apply --watch` as a person sees them."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -200,6 +204,29 @@ def test_watching_is_bounded(applied: Path) -> None:
 
     assert result.exit_code == 1
     assert "goes on by itself" in result.output
+
+
+def test_ctrl_c_ends_the_watching_and_takes_nothing_back(
+    server: ConfigServer, applied: Path
+) -> None:
+    (applied / "0.yaml").write_text(OTHER_MODEL)
+    words = ["apply", "-f", str(applied), "--watch", "--url", server.url]
+    with subprocess.Popen(
+        [sys.executable, "-m", "controlplane.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as watching:
+        assert watching.stdout is not None
+        while "generation 2 is being brought about" not in watching.stdout.readline():
+            assert watching.poll() is None, "it ended before anything was settled"
+        watching.send_signal(signal.SIGINT)
+        _, errors = watching.communicate()
+
+    assert watching.returncode == 130
+    assert "goes on by itself" in errors
+    assert is_at(server, 2)
 
 
 def test_a_rollout_that_is_aborted_ends_the_watching_with_a_failure(

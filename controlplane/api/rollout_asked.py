@@ -18,6 +18,7 @@ from controlplane.rollouts.machine import (
 from controlplane.rollouts.verdict import Decision
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.rollouts import StoredRollout
+from dataplane.arm import Arm
 
 
 class Asked(StrEnum):
@@ -49,6 +50,8 @@ class Situation:
     """Of the last look at this step."""
     freeze: str | None = None
     """Why nothing may go forward."""
+    force: Arm | None = None
+    """The arm that an override sends all requests to."""
     num_offered: int = 0
     """Requests of the deployment in the last hour."""
 
@@ -94,8 +97,13 @@ def sizes_of(rollout: StoredRollout, deployment: DesiredDeployment | None) -> Ar
             return rollout_sizes(deployment, rollout)
 
 
-def current_share(rollout: StoredRollout, deployment: DesiredDeployment | None) -> float:
-    """What its candidate gets of the traffic, 0 to 1: no more than its part of the replicas."""
+def current_share(
+    rollout: StoredRollout, deployment: DesiredDeployment | None, force: Arm | None = None
+) -> float:
+    """What its candidate gets of the traffic, 0 to 1: no more than its part of the replicas, and
+    while it is under way all or nothing where an override says so."""
+    if force is not None and not rollout.progress.state.is_over:
+        return 1.0 if force is Arm.CANDIDATE else 0.0
     share = share_of(rollout.progress, rollout.strategy)
     sizes = sizes_of(rollout, deployment)
     return share if sizes is None else sizes.limit(share)

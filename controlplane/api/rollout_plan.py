@@ -23,7 +23,7 @@ def create_plan(rollout: StoredRollout, asked: Asked, situation: Situation) -> R
     moved = replace(rollout, progress=progress_after(rollout, asked, situation))
     deployment = situation.deployment
     sizes, sizes_after = sizes_of(rollout, deployment), sizes_of(moved, deployment)
-    share_after = current_share(moved, deployment)
+    share_after = current_share(moved, deployment, situation.force)
     return RolloutPlan(
         number=rollout.number,
         asked=asked.value,
@@ -32,13 +32,17 @@ def create_plan(rollout: StoredRollout, asked: Asked, situation: Situation) -> R
         state=rollout.progress.state.value,
         state_after=moved.progress.state.value,
         step_after=moved.progress.step + 1,
-        share=current_share(rollout, deployment),
+        share=current_share(rollout, deployment, situation.force),
         share_after=share_after,
         stable_replicas=None if sizes is None else sizes.stable,
         stable_replicas_after=None if sizes_after is None else sizes_after.stable,
         candidate_replicas=None if sizes is None else sizes.candidate,
         candidate_replicas_after=None if sizes_after is None else sizes_after.candidate,
-        effects=[*_effects(moved, asked, situation), _of_traffic(moved, situation, share_after)],
+        effects=[
+            *_effects(moved, asked, situation),
+            *_of_force(moved, situation),
+            _of_traffic(moved, situation, share_after),
+        ],
         num_offered=situation.num_offered,
         as_of_unix_ns=situation.now_unix_ns,
     )
@@ -120,6 +124,14 @@ def _of_abortion(moved: StoredRollout) -> Iterator[str]:
         f"The same is not tried again by itself: `pilothouse rollout retry {moved.number}` begins "
         "another."
     )
+
+
+def _of_force(moved: StoredRollout, situation: Situation) -> Iterator[str]:
+    if situation.force is not None and not moved.progress.state.is_over:
+        yield (
+            f"An override sends all requests to the {situation.force} arm: the step's share is in "
+            "force again once that ends."
+        )
 
 
 def _of_traffic(moved: StoredRollout, situation: Situation, share_after: float) -> str:

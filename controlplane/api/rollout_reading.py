@@ -15,9 +15,10 @@ from controlplane.api.rollout_telling import (
 )
 from controlplane.api.rollout_views import ArmView, RolloutDetail, RolloutList
 from controlplane.operator.observed import ObservedState
-from controlplane.rollouts.worker import Look, RolloutWorker
+from controlplane.rollouts.worker import Look, RolloutWorker, find_freeze
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
+from controlplane.store.overrides import StoredOverride
 from controlplane.store.requests import count_since
 from controlplane.store.rollouts import (
     RolloutMove,
@@ -28,6 +29,8 @@ from controlplane.store.rollouts import (
     list_moves,
     list_rollouts,
 )
+from dataplane.arm import Arm
+from dataplane.policy import OverrideKind
 
 _HOUR = 3600
 _NS = 10**9
@@ -61,10 +64,15 @@ def read_rollouts(
         else:
             found = list_rollouts(session, deployment=deployment, limit=limit)
         desired = _desired(session)
+    forces = {each.deployment: _arm_of(find_force(state, each.deployment)) for each in found}
     return RolloutList(
         as_of_unix_ns=now_unix_ns,
         rollouts=[
-            view_line(each, current_share(each, desired.get(each.deployment))) for each in found
+            view_line(
+                each,
+                current_share(each, desired.get(each.deployment), forces[each.deployment]),
+            )
+            for each in found
         ],
     )
 
@@ -89,6 +97,8 @@ def read_situation(
         deployment=_desired(session).get(rollout.deployment),
         is_newest=last is not None and last.number == rollout.number,
         decision=None if look is None else look.decision,
+        freeze=find_freeze(state.observed.overrides(), rollout.deployment),
+        force=_arm_of(find_force(state, rollout.deployment)),
         num_offered=_num_offered(state, rollout.deployment, now_unix_ns),
     )
 
@@ -102,11 +112,25 @@ def current_look(state: State, rollout: StoredRollout) -> Look | None:
     return look if look.step_since_unix_ns == rollout.progress.step_since_unix_ns else None
 
 
+def find_force(state: State, deployment: str) -> StoredOverride | None:
+    """The newest override that sends all requests of it to one arm."""
+    observed: ObservedState = state.observed
+    for each in observed.overrides():
+        if each.kind is OverrideKind.FORCE_ARM and each.deployment == deployment:
+            return each
+    return None
+
+
+def _arm_of(override: StoredOverride | None) -> Arm | None:
+    return None if override is None else override.arm
+
+
 def _detail(
     state: State, rollout: StoredRollout, moves: Sequence[RolloutMove], situation: Situation
 ) -> RolloutDetail:
     look, progress, now = current_look(state, rollout), rollout.progress, situation.now_unix_ns
-    stable, candidate = _arms(state.observed, rollout, situation.deployment)
+    stable, candidate = _arms(state.observed, rollout, situation)
+    force = None if progress.state.is_over else find_force(state, rollout.deployment)
     return RolloutDetail(
         as_of_unix_ns=now,
         rollout=view_line(rollout, candidate.share),
@@ -121,7 +145,8 @@ def _detail(
         sticky_header=rollout.spec.sticky_header,
         min_requests=rollout.spec.analysis.min_requests,
         confidence=rollout.spec.analysis.confidence,
-        freeze=situation.freeze,
+        freeze=None if progress.state.is_over else situation.freeze,
+        force=force and f"{force.arm}, by {force.created_by}: {force.reason}",
         demands=possible_demands(rollout, situation),
         look=None if look is None else view_look(look, now),
         moves=view_moves(rollout, moves),
@@ -129,10 +154,11 @@ def _detail(
 
 
 def _arms(
-    observed: ObservedState, rollout: StoredRollout, deployment: DesiredDeployment | None
+    observed: ObservedState, rollout: StoredRollout, situation: Situation
 ) -> tuple[ArmView, ArmView]:
     """Stable and candidate, with their replicas while both have some."""
-    share, sizes = current_share(rollout, deployment), sizes_of(rollout, deployment)
+    share = current_share(rollout, situation.deployment, situation.force)
+    sizes = sizes_of(rollout, situation.deployment)
     if sizes is None or rollout.progress.state.is_over:
         return (
             view_arm(rollout.stable, 1 - share, None, None),

@@ -172,6 +172,8 @@ class RolloutDetail:
     confidence: float
     freeze: str | None
     """Why nothing goes forward now; None: it may."""
+    force: str | None
+    """The arm that an override sends all requests to, who made it and why; None: neither."""
     demands: list[str]
     """What may be asked of it now: promote, pause, resume, abort, retry."""
     look: LookView | None

@@ -23,10 +23,10 @@ from controlplane.api.rollout_reading import (
 )
 from controlplane.api.rollout_views import RolloutDetail, RolloutList, RolloutPlan
 from controlplane.rollouts.machine import Demand, UnmetDemandError
-from controlplane.rollouts.worker import RolloutWorker
+from controlplane.rollouts.worker import RolloutWorker, find_freeze
 from controlplane.store.database import Database
 from controlplane.store.rollout_demands import demand_rollout, retry_rollout
-from controlplane.store.rollouts import StaleRolloutError
+from controlplane.store.rollouts import StaleRolloutError, StoredRollout
 from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["rollouts"])
@@ -123,8 +123,9 @@ def make_demand(
     database: Database = state.config_db
     try:
         with database.session() as session:
-            _check_place(session, number, step)
-            moved = _do(session, number, asked, actor, reason)
+            rollout = _find_at(session, number, step)
+            freeze = find_freeze(state.observed.overrides(), rollout.deployment)
+            moved = _do(session, number, asked, actor=actor, reason=reason, freeze=freeze)
     except (UnmetDemandError, StaleRolloutError) as error:
         raise _refusal(number, error) from error
     worker: RolloutWorker = state.rollouts
@@ -133,19 +134,30 @@ def make_demand(
     return moved
 
 
-def _check_place(session: Session, number: int, step: int | None) -> None:
-    here = find_known(session, number).progress.step + 1
+def _find_at(session: Session, number: int, step: int | None) -> StoredRollout:
+    """Where somebody saw it. Raises UnmetDemandError where it has gone on."""
+    rollout = find_known(session, number)
+    here = rollout.progress.step + 1
     if step not in (None, here):
         raise UnmetDemandError(f"it is at step {here} by now, and not at {step}: look again")
+    return rollout
 
 
-def _do(session: Session, number: int, asked: Asked, actor: str, reason: str) -> int:
+def _do(
+    session: Session, number: int, asked: Asked, *, actor: str, reason: str, freeze: str | None
+) -> int:
     now = wall_clock()
     if asked is Asked.RETRY:
         begun = retry_rollout(session, number, actor=actor, reason=reason, now_unix_ns=now)
         return begun.number
     moved = demand_rollout(
-        session, number, Demand(asked.value), actor=actor, reason=reason, now_unix_ns=now
+        session,
+        number,
+        Demand(asked.value),
+        actor=actor,
+        reason=reason,
+        now_unix_ns=now,
+        freeze=freeze,
     )
     return moved.number
 

@@ -45,7 +45,7 @@ def _end_of(override: OverrideView) -> str:
 
 
 def _gateways(override: OverrideView) -> str:
-    if not override.is_in_force:
+    if not override.is_in_force or override.kind == "freeze":  # gateways have no part in that
         return "-"
     missing = override.missing_gateways
     enforcing = ", ".join(override.gateways) or "none yet"

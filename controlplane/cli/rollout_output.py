@@ -114,7 +114,9 @@ def _head(view: RolloutDetail) -> Iterator[str]:
     else:
         yield f"  here for {age((now - view.step_since_unix_ns) / 1e9)}"
     if view.freeze is not None:
-        yield f"  frozen: {view.freeze}"
+        yield f"  frozen: {continued(view.freeze, '  ')}"
+    if view.force is not None:
+        yield f"  forced to one arm: {continued(view.force, '  ')}"
     if view.demands:
         yield f"  may be asked of it: {', '.join(view.demands)}"
 

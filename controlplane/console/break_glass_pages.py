@@ -17,6 +17,7 @@ from controlplane.specs.quantity import parse_duration
 from controlplane.store.database import Database
 from controlplane.store.deployments import list_readable_deployments
 from controlplane.store.overrides import NewOverride, OverrideError, StoredOverride
+from dataplane.arm import Arm
 from dataplane.clock import wall_clock
 from dataplane.policy import OverrideKind
 
@@ -43,6 +44,7 @@ def begin(
     replicas: Text = "",
     request_class: Text = "",
     tenant: Text = "",
+    arm: Text = "",
     may_be_longer: Text = "",
 ) -> Response:
     """Make one."""
@@ -59,6 +61,7 @@ def begin(
                 replica_ids=tuple(replicas.replace(",", " ").split()),
                 request_class=request_class.strip() or None,
                 tenant=tenant.strip() or None,
+                arm=Arm(arm) if arm else None,
                 may_be_longer=may_be_longer == "true",
             ),
         )
@@ -72,6 +75,7 @@ def begin(
         "replicas": replicas,
         "request_class": request_class,
         "tenant": tenant,
+        "arm": arm,
         "may_be_longer": may_be_longer,
     }
     return _change(request, make, given)

@@ -177,6 +177,34 @@ def test_viewers_see_plans_and_only_operators_move_it(plane: GuardedPlane) -> No
     assert viewer.get(f"{_PATH}/1").json()["rollout"]["state"] == "running"
 
 
+def override(caller: TestClient, **body: Any) -> Any:
+    wanted = {"deployment": "chat", "lasts": "1h", "reason": "the sale", **body}
+    answer = caller.post("/api/v1/overrides", json=wanted)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def test_frozen_nobody_promotes_it_and_it_may_go_back(operator: TestClient) -> None:
+    made = override(operator, kind="freeze")
+    view = operator.get(f"{_PATH}/1").json()
+    assert (view["demands"], "the sale" in view["freeze"]) == (["pause", "abort"], True)
+    refused = ask(operator, "promote")
+    assert (refused.status_code, "the sale" in refused.json()["detail"]) == (409, True)
+    operator.delete(f"/api/v1/overrides/{made['override_id']}?reason=over")
+    assert ask(operator, "promote").json()["rollout"]["step"] == 2
+
+
+def test_forced_it_stays_where_it_is_and_one_arm_gets_everything(operator: TestClient) -> None:
+    for arm, share in (("stable", 0), ("candidate", 1)):
+        made = override(operator, kind="force_arm", arm=arm)
+        view = operator.get(f"{_PATH}/1").json()
+        assert (view["rollout"]["share"], view["candidate"]["share"]) == (share, share)
+        assert view["force"].startswith(arm)
+        operator.delete(f"/api/v1/overrides/{made['override_id']}?reason=over")
+    after = operator.get(f"{_PATH}/1").json()
+    assert (after["rollout"]["share"], after["rollout"]["step"], after["force"]) == (0.05, 1, None)
+
+
 def test_metrics_count_what_is_under_way_and_what_ended(
     plane: GuardedPlane, operator: TestClient
 ) -> None:

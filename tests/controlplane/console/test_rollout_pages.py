@@ -124,6 +124,20 @@ def test_its_deployment_leads_to_it(seeded: TestClient) -> None:
     assert 'id="rollout"' not in page(seeded, "/deployments/summarize")
 
 
+def test_it_is_frozen_and_forced_from_the_console(app: FastAPI, seeded: TestClient) -> None:
+    form = {"deployment": "chat", "lasts": "1h", "reason": "the sale"}
+    for extra in ({"kind": "freeze"}, {"kind": "force_arm", "arm": "stable"}):
+        assert seeded.post("/break-glass", data=form | extra).status_code == 303, extra
+    markup = page(seeded, f"/rollouts/{RUNNING}")
+    assert buttons(markup) == ["pause", "abort"]
+    told = words(markup.partition("<main")[2])
+    assert "◆ frozen" in told
+    assert "◆ forced" in told
+    assert "no part in it" in words(page(seeded, "/break-glass"))
+    wrong = seeded.post("/break-glass", data=form | {"kind": "force_arm"})
+    assert (wrong.status_code, "Arm: say which" in wrong.text) == (422, True)
+
+
 def test_hostile_reasons_stay_text(seeded: TestClient) -> None:
     hostile = "<script>alert(1)</script>"
     form = {"asked": "pause", "step": "2", "reason": hostile}

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controlplane.api.override_views import effect_of
+from controlplane.api.rollout_words import share_words
 from controlplane.process_history import ProcessEvent, ProcessHistory
+from controlplane.rollouts.machine import RolloutState
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DeploymentChange,
@@ -15,6 +17,7 @@ from controlplane.store.incident import StoredIncident
 from controlplane.store.incident_lists import list_begun_between
 from controlplane.store.overrides import StoredOverride, list_overrides_between
 from controlplane.store.replicas import ReplicaTransition, list_transitions_between
+from controlplane.store.rollout_moves import DatedMove, list_moves_between
 from controlplane.store.series import SeriesSpan
 
 _MAX_MARKS = 200
@@ -44,7 +47,7 @@ class Mark:
 
     at_unix_ns: int
     kind: str
-    """config, override, replica, process, failure, incident or silence."""
+    """config, rollout, override, replica, process, failure, incident or silence."""
     deployment: str
     """Empty for what happened to a gateway, a control plane or the installation: that is of all of
     them."""
@@ -67,9 +70,11 @@ def read_marks(
         changes = list_changes_between(session, start, end, deployment, _MAX_MARKS)
         overrides = list_overrides_between(session, start, end, deployment, _MAX_MARKS)
         transitions = list_transitions_between(session, start, end, deployment, _MAX_MARKS)
+        moves = list_moves_between(session, start, end, deployment, _MAX_MARKS)
     marks = [_of_change(change, before) for change, before in changes]
     marks += [mark for each in overrides for mark in _of_override(each, start, end)]
     marks += [_of_transition(each) for each in transitions]
+    marks += [_of_move(each) for each in moves]
     if processes is not None:
         marks += [_of_process(each) for each in processes.read_between(start, end, _MAX_MARKS)]
     return sorted(marks, key=lambda mark: (mark.at_unix_ns, mark.text))
@@ -126,6 +131,23 @@ def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mar
     ):
         if start <= at <= end:
             yield Mark(at_unix_ns=at, kind="override", deployment=override.deployment, text=text)
+
+
+def _of_move(move: DatedMove) -> Mark:
+    step = f"step {move.step + 1}, {share_words(move.share)}"
+    match move.state:
+        case RolloutState.WAITING:
+            what = "begun"
+        case RolloutState.RUNNING:
+            what = f"{step} to the candidate"
+        case RolloutState.PAUSED | RolloutState.PROMOTED | RolloutState.ABORTED:
+            what = f"{move.state} at {step}"
+    return Mark(
+        at_unix_ns=move.at_unix_ns,
+        kind="rollout",
+        deployment=move.deployment,
+        text=f"{move.deployment}: rollout {move.rollout}, {what}, by {move.actor}: {move.reason}",
+    )
 
 
 def _of_incident(incident: StoredIncident) -> Mark:

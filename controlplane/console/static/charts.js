@@ -19,7 +19,7 @@
     queued: { color: "--queue", dash: [5, 4] },
     budget: { color: "--accent" },
   };
-  const CHANGES = new Set(["config", "override"]); // marks of what somebody decided
+  const CHANGES = new Set(["config", "override", "rollout"]); // marks of what somebody decided
   const SIGNS = { failure: "▲", incident: "◆", config: "◇", silence: "□", replica: "·" };
   const PERCENT = new Set(["share", "budget"]);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

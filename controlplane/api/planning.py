@@ -7,6 +7,7 @@ from controlplane.api.plan_drift import find_drift
 from controlplane.api.plan_replicas import replica_impact
 from controlplane.rollouts.change_plan.change_plan import ChangePlan, DeploymentPlan
 from controlplane.rollouts.change_plan.documents import (
+    ChangedField,
     DocumentAction,
     PlannedDocument,
     changed_fields,
@@ -33,6 +34,9 @@ from dataplane.policy import TenantPolicy
 HOUR_NS = 3600 * 10**9
 MAX_REPLAYED = 20_000
 """Of one deployment; the newest are replayed where there were more."""
+_MAX_REPLAYED_TOGETHER = 100_000
+"""Of all deployments, which share it: whoever asks waits for the answer."""
+_MIN_REPLAYED = 500
 _ACTIONS = {
     Change.CREATED: DocumentAction.CREATE,
     Change.UPDATED: DocumentAction.UPDATE,
@@ -84,18 +88,25 @@ def _deployments(
     changes_tenants = any(
         each.kind == Kind.TENANT and each.action is not DocumentAction.NOTHING for each in documents
     )
-    for name, after in attempt.after.deployments.items():
-        before = attempt.before.deployments.get(name)
-        moves = before is None or _moves(before, after)
-        if not moves and not changes_tenants:
-            continue
-        traffic = _traffic(attempt, before, after, changes_tenants, request_db, now_unix_ns)
+    concerned = [
+        (attempt.before.deployments.get(name), after)
+        for name, after in attempt.after.deployments.items()
+        if changes_tenants or _moves(attempt.before.deployments.get(name), after)
+    ]
+    share = _MAX_REPLAYED_TOGETHER // max(1, len(concerned))
+    limit = min(MAX_REPLAYED, max(_MIN_REPLAYED, share))
+    for before, after in concerned:
+        moves = _moves(before, after)
+        change = _policy_change(attempt, before, after, changes_tenants)
+        traffic = change and _replayed(change, request_db, now_unix_ns, limit)
         if moves or (traffic is not None and traffic.class_moves):
             yield _deployment(attempt, before, after, traffic, stats)
 
 
-def _moves(before: DesiredDeployment, after: DesiredDeployment) -> bool:
-    return before.generation != after.generation or _number(before) != _number(after)
+def _moves(before: DesiredDeployment | None, after: DesiredDeployment) -> bool:
+    return (
+        before is None or before.generation != after.generation or _number(before) != _number(after)
+    )
 
 
 def _number(deployment: DesiredDeployment) -> int | None:
@@ -160,14 +171,13 @@ def _labels(revisions: DesiredRevisions) -> dict[str, str | None]:
     }
 
 
-def _traffic(
+def _policy_change(
     attempt: Attempt,
     before: DesiredDeployment | None,
     after: DesiredDeployment,
     changes_tenants: bool,
-    request_db: Database,
-    now_unix_ns: int,
-) -> TrafficImpact | None:
+) -> tuple[PolicyChange, tuple[ChangedField, ...]] | None:
+    """Both policies and what differs between them; None: requests would be met as they are."""
     if before is None:
         return None
     old, new = before.revisions.policy, _wanted(before, after).policy
@@ -180,11 +190,21 @@ def _traffic(
         tenants_before=_tenants(attempt.before.latest.values()),
         tenants_after=_tenants(attempt.after.latest.values()),
     )
+    return change, changed_fields(old.document, new.document)
+
+
+def _replayed(
+    change: tuple[PolicyChange, tuple[ChangedField, ...]],
+    request_db: Database,
+    now_unix_ns: int,
+    limit: int,
+) -> TrafficImpact:
+    policies, fields = change
     with request_db.reading() as session:
         traffic = read_recorded_traffic(
-            session, after.name, now_unix_ns - HOUR_NS, now_unix_ns, MAX_REPLAYED
+            session, policies.deployment, now_unix_ns - HOUR_NS, now_unix_ns, limit
         )
-    return replay(change, traffic, changed_fields(old.document, new.document))
+    return replay(policies, traffic, fields)
 
 
 def _tenants(latest: Iterable[Revision]) -> dict[str, TenantPolicy]:

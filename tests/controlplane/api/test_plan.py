@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.api import planning
 from controlplane.operator.desired import desired_replicas, spec_digest
 from controlplane.rollouts.machine import RolloutState
 from controlplane.store.connection import DatabaseKind
@@ -275,6 +276,26 @@ def test_the_last_hours_requests_are_admitted_by_the_new_policy(
     assert [(each["request_class"], each["verdict"]) for each in traffic["rules"]] == [
         ("interactive", "never")
     ]
+
+
+def test_where_there_are_too_many_the_newest_are_replayed(
+    server: ConfigServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "MAX_REPLAYED", 2)
+    apply(server, *SERVICE)
+    now = wall_clock()
+    record_requests(
+        server.request_db,
+        *({"arrived_at_unix_ns": now - age * 10**9, "tenant": f"t{age}"} for age in (1, 2, 3)),
+    )
+
+    [chat] = plan(
+        server,
+        DESIGN_POLICY.replace("name: batch", "name: rest").replace("shed: [batch]", "shed: [rest]"),
+    )["deployments"]
+
+    assert (chat["traffic"]["num_recorded"], chat["traffic"]["num_replayed"]) == (3, 2)
+    assert {each["tenant"] for each in chat["traffic"]["class_moves"]} == {"t1", "t2"}
 
 
 def test_another_tier_of_a_tenant_moves_its_requests(

@@ -68,7 +68,7 @@ serve_and_ask() (
     --gateway-port "$gateway" >"$work/$1.log" 2>&1 &
   server=$!
   trap 'kill -INT "$server" 2>/dev/null && wait "$server" || true' EXIT
-  for _ in $(seq 120); do
+  for _ in $(seq 300); do
     grep -q curl "$work/$1.log" && break
     kill -0 "$server" 2>/dev/null || { cat "$work/$1.log" >&2; exit 1; }
     sleep 1

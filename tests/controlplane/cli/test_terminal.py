@@ -131,10 +131,28 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     failed = {"at_unix_ns": now, "name": "g", "role": "gateway", "what": "w", "reason": "r"}
     override = {
         "override_id": "o", "kind": "bypass", "deployment": "d", "effect": "e", "policy": "p",
-        "replicas": ["r"], "request_class": "c", "tenant": "t", "reason": "r", "created_by": "a",
-        "created_at_unix_ns": now, "until_unix_ns": now, "is_in_force": False,
+        "replicas": ["r"], "request_class": "c", "tenant": "t", "arm": "m", "reason": "r",
+        "created_by": "a", "created_at_unix_ns": now, "until_unix_ns": now, "is_in_force": False,
         "ended_at_unix_ns": now, "ended_by": "b", "end_reason": "e", "gateways": ["g"],
         "missing_gateways": ["h"],
+    }  # fmt: skip
+    rollout = {
+        "number": 1, "deployment": "d", "state": "s", "reason": "r", "step": 1, "num_steps": 2,
+        "share": 0.5, "created_by": "a", "created_reason": "c", "created_at_unix_ns": now,
+        "ended_at_unix_ns": now,
+        "changes": [
+            {
+                "role": "r", "kind": "k", "name": "n", "from_number": 1, "to_number": 2,
+                "to_name": "o", "text": "t",
+            }
+        ],
+    }  # fmt: skip
+    silence = {
+        "silence_id": "i", "kind": "silence", "what": "w", "deployment": "d",
+        "request_class": "c", "objective": "o", "severity": "s", "reason": "r",
+        "created_by": "a", "created_at_unix_ns": now, "from_unix_ns": now - 1,
+        "until_unix_ns": now, "state": "ended", "over_at_unix_ns": now, "ended_by": "b",
+        "end_reason": "e",
     }  # fmt: skip
     one = "/api/v1/config/AdmissionPolicy/chat"
     return {
@@ -150,6 +168,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "/api/v1/gateways": {"gateways": [gateway]},
         "/api/v1/processes/history": {"history": [failed]},
         "/api/v1/overrides": {"as_of_unix_ns": now, "overrides": [override]},
+        "/api/v1/rollouts": {"as_of_unix_ns": now, "rollouts": [rollout]},
+        "/api/v1/silences": {"as_of_unix_ns": now, "silences": [silence]},
         "/api/v1/requests": page,
         "/api/v1/requests/live": live,
         "/api/v1/requests/abc": detail,

@@ -22,8 +22,9 @@ NOW_NS = time.time_ns()
 
 @pytest.fixture
 def alerted(app: FastAPI) -> None:
-    seed(app, NOW_NS)
-    store_alerts(app.state.config_db, NOW_NS)
+    now = time.time_ns()
+    seed(app, now)
+    store_alerts(app.state.config_db, now)
 
 
 def detail(client: TestClient, deployment: str | None) -> dict[str, Any]:

@@ -190,7 +190,7 @@ async def test_a_rollout_that_is_aborted_ends_no_request(
     candidate.step_seconds = 0.05
     async with serving(tmp_path, rolling(own, 1.0)) as gateway:
         calls = [asyncio.create_task(ask(gateway)) for _ in range(6)]
-        await until(lambda: gateway.app.report().num_queued == 5)
+        await until(lambda: gateway.app.report().num_queued == 5 and bool(candidate.submitted))
         gateway.app.gateway.enforce(encode_snapshot(snapshot(STABLE, version=6)))
         answers = await asyncio.gather(*calls)
         await until(lambda: len(gateway.records) == 6)

@@ -32,7 +32,7 @@ def launcher(tmp_path: Path) -> Iterator[LocalLauncher]:
 def wait_for(
     launcher: LocalLauncher, replica_id: str, condition: Callable[[ReplicaObservation], bool]
 ) -> ReplicaObservation:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         (seen,) = [o for o in launcher.observe() if o.spec.replica_id == replica_id]
         if condition(seen):

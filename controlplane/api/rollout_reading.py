@@ -146,7 +146,7 @@ def _detail(
         min_requests=rollout.spec.analysis.min_requests,
         confidence=rollout.spec.analysis.confidence,
         freeze=None if progress.state.is_over else situation.freeze,
-        force=force and f"{force.arm}, by {force.created_by}: {force.reason}",
+        force=None if force is None else f"{force.arm}, by {force.created_by}: {force.reason}",
         demands=possible_demands(rollout, situation),
         look=None if look is None else view_look(look, now),
         moves=view_moves(rollout, moves),

@@ -95,8 +95,12 @@ class Fleet:
         }
         for replica_id, link in list(self._links.items()):
             kept = wanted.get(replica_id)
-            if kept is None or (kept[0].lane, kept[1]) != (link.lane, link.endpoint):
+            if kept is None or (kept[0].name, kept[1]) != (link.deployment, link.endpoint):
                 self._retire(self._links.pop(replica_id))
+            else:
+                # Of a candidate that was promoted: it stays connected, and takes the requests of
+                # the other lane from now on.
+                link.lane = kept[0].lane
         for replica_id, (of, endpoint) in wanted.items():
             if replica_id not in self._links:
                 self._links[replica_id] = ReplicaLink(
@@ -286,13 +290,13 @@ class Fleet:
         task.add_done_callback(lambda done: self._retiring.pop(done, None))
 
     def _num_outstanding(self, link: ReplicaLink) -> int:
-        queue = self._queues.get(link.lane)
-        return 0 if queue is None else queue.num_outstanding(link.endpoint.replica_id)
+        replica_id = link.endpoint.replica_id
+        return sum(queue.num_outstanding(replica_id) for queue in self._queues.values())
 
     def _share_slots(self) -> None:
         for name, queue in list(self._queues.items()):
             self._tell_replicas(name, queue)
-            if name not in self._lanes and not queue.num_waiting:
+            if name not in self._lanes and not queue.num_waiting and not queue.num_held:
                 self._forget(name)
 
     def _tell_replicas(self, lane: str, queue: DeploymentQueue) -> None:
@@ -303,10 +307,25 @@ class Fleet:
         queue.router.set_replicas(enforced, set(slots))
         usable = queue.router.ejections.usable()
         queue.set_replicas(
-            {each: limit for each, limit in slots.items() if each in usable}, self._held_elsewhere
+            {each: limit for each, limit in slots.items() if each in usable},
+            self._held_beside(lane, slots),
         )
         if not slots and self._deployment_of_lane.get(lane, lane) != lane:
             queue.send_away(_CANDIDATE_LOST)  # the stable arm takes them
+
+    def _held_beside(self, lane: str, replica_ids: Iterable[str]) -> Mapping[str, int]:
+        """Slots that are not this lane's to give: predecessors hold them, or requests of the lane
+        that the replica was in before."""
+        gone = [
+            queue
+            for name, queue in self._queues.items()
+            if name != lane and name not in self._lanes and queue.num_held
+        ]
+        if not gone:
+            return self._held_elsewhere
+        return Counter(self._held_elsewhere) + Counter(
+            {each: sum(q.num_outstanding(each) for q in gone) for each in replica_ids}
+        )
 
     def _note_ejections(self, lane: str) -> None:
         for each in self.ejections(lane):
@@ -374,6 +393,8 @@ class Fleet:
                 queue.expire()
                 queue.check_replicas()
                 self._tell_failures(queue.router)
+            if any(lane not in self._lanes for lane in self._queues):
+                self._share_slots()  # what those hold that are gone may be free by now
 
     @staticmethod
     def _tell_failures(router: Router) -> None:

@@ -71,6 +71,18 @@ class Comparison:
         )
 
     @property
+    def in_words(self) -> str:
+        """How far apart they are, and of how many requests."""
+        if self.shown is None:
+            return "not known"
+        unit = "points" if self.measure.is_share else "%"
+        least, most = sorted((100 * self.shown.low, 100 * self.shown.high))
+        return (
+            f"{100 * self.shown.estimate:+.3g} {unit} ({least:+.3g} to {most:+.3g}), of "
+            f"{self.num_candidate} candidate and {self.num_stable} stable requests"
+        )
+
+    @property
     def measurement(self) -> Measurement:
         """As a step's verdict takes it."""
         return Measurement(
@@ -137,9 +149,19 @@ def judge_step(comparisons: Sequence[Comparison]) -> Decision:
         applying = list(comparisons)
     terms = VerdictTerms(metrics=tuple(each.measure.name for each in applying))
     decision = decide([each.measurement for each in applying], terms)
-    if decision.verdict is not Verdict.UNDECIDED:
-        return decision
-    return replace(decision, reason=_not_known(applying))
+    match decision.verdict:
+        case Verdict.REJECT:
+            return replace(decision, reason=_worse(applying))
+        case Verdict.UNDECIDED:
+            return replace(decision, reason=_not_known(applying))
+        case Verdict.PROMOTE:
+            names = ", ".join(each.measure.name for each in applying)
+            return replace(decision, reason=f"no worse by {names}")
+
+
+def _worse(applying: Sequence[Comparison]) -> str:
+    bad = [each for each in applying if each.is_good is False]
+    return "; ".join(f"{each.measure.name} is worse: {each.in_words}" for each in bad)
 
 
 def _not_known(applying: Sequence[Comparison]) -> str:

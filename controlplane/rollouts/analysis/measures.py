@@ -42,6 +42,11 @@ def _by_prompt(request: ArmRequest) -> Hashable:
     return request.request_class, length_band(request.num_prompt_tokens)
 
 
+def _by_length(request: ArmRequest) -> Hashable:
+    """Whom a policy refuses it may put into no class, or into another one."""
+    return length_band(request.num_prompt_tokens)
+
+
 def _by_both(request: ArmRequest) -> Hashable:
     return _by_prompt(request), length_band(request.num_output_tokens)
 
@@ -85,7 +90,7 @@ MEASURES = (
         name="failures",
         says="refused or broken, of those that were not ended by who asked",
         value=_failed,
-        is_alike=_by_prompt,
+        is_alike=_by_length,
         more_is_worse=True,
         margin=0.02,
     ),

@@ -181,7 +181,8 @@ def test_one_that_fails_requests_goes_back_before_its_time(installed: Installati
     installed.requests(Arm.CANDIDATE, 150, failed)
     back = installed.go_on(2)
     assert back.progress.state is RolloutState.ABORTED
-    assert "was bad 1 times" in back.progress.reason
+    assert "failures is worse: +50 points (" in back.progress.reason
+    assert "of 300 candidate and 400 stable requests" in back.progress.reason
     assert installed.running() == ("smollm2@1", "chat@1")
 
 

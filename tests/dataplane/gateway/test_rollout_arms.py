@@ -200,6 +200,26 @@ async def test_a_rollout_that_is_aborted_ends_no_request(
     assert by_replica == {("replica-b",): 1, ("replica-a",): 5}
 
 
+async def test_a_candidate_that_is_promoted_stays_connected_and_gives_no_slot_twice(
+    tmp_path: Path, candidate: ScriptedReplica
+) -> None:
+    own = replace(OWN, policy=replace(OWN.policy, max_active_per_replica=1))
+    promoted = replace(own, arm=Arm.STABLE, has_own_lane=False)
+    candidate.step_seconds = 0.1
+    async with serving(tmp_path, rolling(own, 1.0)) as gateway:
+        calls = [asyncio.create_task(ask(gateway)) for _ in range(3)]
+        await until(lambda: gateway.app.report().num_queued == 2 and bool(candidate.submitted))
+        gateway.app.gateway.enforce(encode_snapshot(snapshot(promoted, version=6)))
+        assert gateway.app.gateway.fleet.connected() == {"replica-b"}
+        calls += [asyncio.create_task(ask(gateway)) for _ in range(3)]
+        await until(lambda: gateway.app.report().num_queued == 5)
+        assert len(candidate.held) == 1
+        answers = await asyncio.gather(*calls)
+        await until(lambda: len(gateway.records) == 6)
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert {record.replica_ids for record in gateway.records} == {("replica-b",)}
+
+
 @pytest.mark.usefixtures("candidate")
 @pytest.mark.parametrize("arm", list(Arm))
 async def test_one_arm_can_be_forced_for_a_time(tmp_path: Path, arm: Arm) -> None:

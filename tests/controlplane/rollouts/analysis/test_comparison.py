@@ -174,6 +174,23 @@ def test_ratios_are_shown_as_the_parts_by_which_the_candidate_is_larger() -> Non
     assert shown.low < 0.4 < shown.high
 
 
+def test_who_is_refused_without_a_class_is_refused_all_the_same() -> None:
+    refused = [
+        (which, replace(each, request_class="", disposition=Disposition.REJECTED))
+        for which, each in arm(Arm.CANDIDATE)
+    ]
+    assert verdict(STABLE + refused) == (Verdict.REJECT, "failures")
+
+
+def test_what_turned_it_is_said_in_figures() -> None:
+    slow = judge_step(analyse(STABLE + arm(Arm.CANDIDATE, first=1.4), TERMS))
+    assert slow.reason.startswith("ttft is worse: +")
+    assert " candidate and 8000 stable requests" in slow.reason
+    few = judge_step(analyse(STABLE + arm(Arm.CANDIDATE, 50), TERMS))
+    assert "attainment, failures, cut" in few.reason
+    assert "candidate requests are alike" in few.reason
+
+
 def test_bands_double() -> None:
     assert [length_band(num) for num in (None, 0, 1, 2, 3, 6, 7, 1023)] == [
         -1,

@@ -126,8 +126,16 @@ class RolloutWorker:
             for number, look in self._looks.items()
             if number in {rollout.number for _, rollout in living}
         }
+        failed = []
         for deployment, rollout in living:
-            self._advance(deployment, rollout)
+            # One that cannot be judged or moved must not hold up the others.
+            try:
+                self._advance(deployment, rollout)
+            except Exception as error:  # noqa: BLE001
+                _log.exception("rollout not looked at", rollout=rollout.number)
+                failed.append(f"rollout {rollout.number}: {type(error).__name__}: {error}")
+        if failed:
+            raise RuntimeError("; ".join(failed))
 
     def _advance(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> None:
         from controlplane.rollouts.machine import advance

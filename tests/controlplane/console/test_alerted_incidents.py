@@ -17,8 +17,6 @@ from ops.seeded_console import seed
 from ops.seeded_incidents import store_alerts
 from tests.controlplane.console.reading import page, words
 
-NOW_NS = time.time_ns()
-
 
 @pytest.fixture
 def alerted(app: FastAPI) -> None:
@@ -110,7 +108,9 @@ def test_the_list_has_what_fires_first_in_the_words_of_its_alert(client: TestCli
 
 @pytest.mark.usefixtures("alerted")
 def test_alerting_that_is_not_heard_is_told_on_the_list(app: FastAPI, client: TestClient) -> None:
-    old = AlertingHeard(source=AlertSource.ALERTMANAGER, heard_at_unix_ns=NOW_NS - 720 * 10**9)
+    old = AlertingHeard(
+        source=AlertSource.ALERTMANAGER, heard_at_unix_ns=time.time_ns() - 720 * 10**9
+    )
     with app.state.config_db.session() as session:
         keep_heard(session, old)
     html = page(client, "/incidents")
@@ -129,7 +129,7 @@ def test_what_alerts_alone_tell_of_is_a_mark_and_a_state_of_its_deployment(
     ]
     figures = {part["about"]: part["figure"] for part in summarize["state"]["parts"]}
     assert figures["incidents"] == "The error budget of summarize batch ttft is burning"
-    now = NOW_NS // 10**9
+    now = time.time_ns() // 10**9
     span = SeriesSpan(start_unix=now - 7200, end_unix=now + 60, step_seconds=60)
     marks = {mark.deployment: mark for mark in read_incident_marks(app.state.config_db, span, None)}
     assert marks[""].text.endswith("A gateway does not answer")

@@ -12,7 +12,7 @@ from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.operator.operator import Operator
 from controlplane.rollouts.machine import RolloutState
-from controlplane.rollouts.worker import RolloutWorker
+from controlplane.rollouts.worker import Look, RolloutWorker
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.deployments import find_deployment
 from controlplane.store.overrides import NewOverride, add_override
@@ -245,6 +245,25 @@ def test_while_rollouts_are_frozen_what_is_good_stays_and_what_is_bad_comes_back
     assert installed.go_on(60).progress.step == 0
     installed.requests(Arm.CANDIDATE, 800, failed)
     assert installed.go_on(5).progress.state is RolloutState.ABORTED
+
+
+def test_one_that_cannot_be_judged_holds_up_no_other(
+    installed: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed.apply(ROLLING.replace("name: chat}", "name: another}"))
+    installed.apply(OTHER_POLICY)
+    installed.go_on(1)
+    whole = installed.worker._look
+
+    def look(rollout: StoredRollout) -> Look | None:
+        if rollout.deployment == "another":
+            raise OSError("its rows are gone")
+        return whole(rollout)
+
+    monkeypatch.setattr(installed.worker, "_look", look)
+    with pytest.raises(RuntimeError, match="OSError: its rows are gone"):
+        installed.go_on(601)
+    assert installed.last().progress.state is RolloutState.PAUSED
 
 
 def test_a_control_plane_that_starts_goes_on_where_it_was(installed: Installation) -> None:

@@ -14,7 +14,7 @@ bounded: it keeps what it holds of its engine meanwhile. A client that takes not
 longer than writes are waited for is gone anyway (see dataplane.write_patience).
 """
 
-from dataplane.policy import SlowClientAction, SlowClientTerms
+from dataplane.slow_client_terms import SlowClientAction, SlowClientTerms
 
 TOO_SLOW = "the client read too slowly"
 """How the reason of a request begins that was ended for it."""

@@ -14,6 +14,7 @@ import msgspec
 from dataplane.access import AccessKey
 from dataplane.arm import Arm
 from dataplane.contract_terms import ContractTerms
+from dataplane.slow_client_terms import SlowClientTerms
 
 DEFAULT_LIMITS = "default"
 """In `AdmissionPolicyTerms.tenants`: the limits of each tenant that is not named there."""
@@ -132,28 +133,6 @@ class RoutingTerms:
     """Requests with the same value of this header go to the same replica; in lower case."""
 
 
-class SlowClientAction(StrEnum):
-    """What becomes of a stream whose client takes it more slowly than its engine produces it."""
-
-    PAUSE = "pause"
-    """Its engine is asked to wait, or held up where it cannot be asked."""
-    END = "end"
-    """It is ended early."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowClientTerms:
-    """What a gateway keeps of an answer that its client does not take, and what follows."""
-
-    max_waiting_bytes: int = 256 * 2**10
-    """Of one request. No more is taken of its engine where twice as much waits."""
-    then: SlowClientAction = SlowClientAction.PAUSE
-    """What happens beyond that."""
-    pause_seconds: float = 15.0
-    """All pauses of a request together; it is ended then. Below the time after which a replica
-    that takes no step counts as hung: all its slots may be paused at once."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicyTerms:
     """One revision of an admission policy, as far as the gateway enforces it."""
@@ -174,7 +153,7 @@ class AdmissionPolicyTerms:
     """By name; `DEFAULT_LIMITS` is of each that is not named."""
     overload: OverloadTerms | None = None
     routing: RoutingTerms = field(default_factory=RoutingTerms)
-    slow_clients: SlowClientTerms = SlowClientTerms()
+    slow_clients: SlowClientTerms = field(default_factory=SlowClientTerms)
 
     def limits_of(self, tenant: str) -> TenantLimits:
         """The limits of one tenant, by its name."""

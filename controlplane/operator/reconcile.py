@@ -19,6 +19,7 @@ from controlplane.operator.attached import (
     why_ready,
 )
 from controlplane.operator.backoff import Backoff
+from controlplane.operator.by_arm import by_arm
 from controlplane.operator.desired import DesiredReplicas, desired_arms
 from controlplane.operator.drains import Drains
 from controlplane.operator.faults import Faults
@@ -88,7 +89,7 @@ class Reconciler:
         self.candidate_holds: dict[int, str] = {}
         """The same of candidates, by rollout."""
         self.candidate_failures: dict[int, int] = {}
-        """The same of candidates, by rollout; also of those with none."""
+        """The same of candidates, by rollout."""
 
     @property
     def replicas(self) -> list[Replica]:
@@ -319,13 +320,12 @@ class Reconciler:
             ready_ats = [r.ready_at for r in self.replicas if r.lane == name]
             latest = max((now if at is None else at for at in ready_ats), default=now)
             self._backoff.note_all_ready(name, now - latest)
-        counted = [(each, self._backoff.num_failures(each.lane, each.digest)) for each in desired]
-        self.failures = {
-            each.deployment: number for each, number in counted if number and each.rollout is None
+        counted = {
+            each.lane: number
+            for each in desired
+            if (number := self._backoff.num_failures(each.lane, each.digest))
         }
-        self.candidate_failures = {
-            each.rollout: number for each, number in counted if each.rollout is not None
-        }
+        self.failures, self.candidate_failures = by_arm(counted, desired)
 
     def _begin_stops(self, stops: Sequence[Stop]) -> None:
         for stop in stops:
@@ -382,12 +382,8 @@ class Reconciler:
         self._observed.set_replicas(
             [replica.observed(now, find_look(replica.replica_id)) for replica in self.replicas]
         )
-        candidates = {each.lane: each.rollout for each in desired if each.rollout is not None}
         holds = {**self._faults.by_deployment, **plan.holds}
-        self.holds = {name: why for name, why in holds.items() if name not in candidates}
-        self.candidate_holds = {
-            number: holds[lane] for lane, number in candidates.items() if lane in holds
-        }
+        self.holds, self.candidate_holds = by_arm(holds, desired)
 
     def _note_settled(self, plan: Plan, deployments: Sequence[DesiredDeployment]) -> None:
         news = [

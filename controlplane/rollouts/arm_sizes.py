@@ -1,7 +1,8 @@
 """How many replicas each arm of a rollout has. Pure.
 
-The stable arm gives up no more than may be missing anyway until the candidate is promoted: whatever
-happens before, going back leaves no less than the rollout left all the time.
+The stable arm gives up no more than may be missing anyway until the candidate is promoted, and
+never its last replica: whatever happens before, going back leaves no less than the rollout left
+all the time. Where that leaves no room for a candidate, it has none.
 """
 
 import math
@@ -25,5 +26,6 @@ class ArmSizes:
 def arm_sizes(num_replicas: int, share: float, max_surge: int, max_unavailable: int) -> ArmSizes:
     """For a step that gives the candidate `share` of the traffic, 0 to 1."""
     wanted = max(1, math.ceil(num_replicas * share))
-    candidate = min(wanted, max_surge + max_unavailable, num_replicas)
+    given_up = min(max_unavailable, max(0, num_replicas - 1))
+    candidate = min(wanted, max_surge + given_up, num_replicas)
     return ArmSizes(num_replicas - max(0, candidate - max_surge), candidate)

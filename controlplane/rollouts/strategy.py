@@ -44,7 +44,8 @@ class Strategy:
     def __post_init__(self) -> None:
         shares = [step.share for step in self.steps]
         if not shares or shares != sorted(set(shares)):
-            raise ValueError(f"steps need shares that grow; got {shares or 'none'}")
+            told = ", ".join(f"{100 * share:g} %" for share in shares) or "none"
+            raise ValueError(f"steps need shares that grow; got {told}")
         longest = max(step.seconds for step in self.steps)
         if self.timeout_seconds <= longest:
             raise ValueError(

@@ -176,7 +176,7 @@ class RolloutWorker:
             now_unix_ns=self._clock(),
             is_candidate_ready=self._is_ready(deployment, rollout),
             decision=None if look is None else look.decision,
-            hard_stop=self._find_hard_stop(rollout),
+            hard_stop=self._find_hard_stop(deployment, rollout),
             freeze=find_freeze(self._observed.overrides(), rollout.deployment),
         )
 
@@ -192,7 +192,17 @@ class RolloutWorker:
         ]
         return len(ready) >= rollout_sizes(deployment, rollout).candidate > 0
 
-    def _find_hard_stop(self, rollout: "StoredRollout") -> str | None:
+    def _find_hard_stop(
+        self, deployment: "DesiredDeployment", rollout: "StoredRollout"
+    ) -> str | None:
+        from controlplane.operator.desired import rollout_sizes
+
+        if rollout.has_own_replicas and not rollout_sizes(deployment, rollout).candidate:
+            return (
+                "replicas of the candidate have no room beside the stable arm, which keeps its "
+                "last one: set replacement.max_surge in the Deployment where there is memory for "
+                "one more, or replicas to 2 or more, and retry"
+            )
         num_failures = self._operator.candidate_failures.get(rollout.number, 0)
         if num_failures < _FAILURES:
             return None

@@ -23,10 +23,10 @@ from dataplane.policy import (
     OverloadTerms,
     QueueLimits,
     RoutingTerms,
-    SlowClientTerms,
     TenantLimits,
     TenantPolicy,
 )
+from dataplane.slow_client_terms import SlowClientTerms
 
 
 def contract_policy(revision: str, spec: SLOContractSpec) -> ContractPolicy:

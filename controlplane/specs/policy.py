@@ -18,9 +18,10 @@ from controlplane.specs.quantity import (
     parse_duration,
 )
 from controlplane.specs.written import Written
-from dataplane.policy import KVReserve, RoutingTerms, SlowClientAction
+from dataplane.policy import KVReserve, RoutingTerms
 from dataplane.routing.builtin import BUILTIN_POLICIES
 from dataplane.routing.terms import create_builtin, create_routing
+from dataplane.slow_client_terms import SlowClientAction
 
 _CONDITION = re.compile(r"([a-z_]+)\s*(>=|>)\s*(\S+)")
 _CONDITION_SIGNALS = ("queue_age",)

@@ -17,6 +17,7 @@ from dataplane.engine_counting import CountsPrompts
 from dataplane.gateway.openai_api.declared import EngineTakes
 from dataplane.gateway.replica_link import ReplicaLink
 from dataplane.gateway.routing_plugins import RoutingPlugins
+from dataplane.gateway.slots_elsewhere import slots_elsewhere
 from dataplane.leases.kv_reservation import sight_of
 from dataplane.lifecycle import Disposition
 from dataplane.plugins import PluginGroup, load_plugins
@@ -308,24 +309,12 @@ class Fleet:
         usable = queue.router.ejections.usable()
         queue.set_replicas(
             {each: limit for each, limit in slots.items() if each in usable},
-            self._held_beside(lane, slots),
+            slots_elsewhere(slots, self._queues, self._lanes, self._held_elsewhere)
+            if lane in self._lanes
+            else self._held_elsewhere,
         )
         if not slots and self._deployment_of_lane.get(lane, lane) != lane:
             queue.send_away(_CANDIDATE_LOST)  # the stable arm takes them
-
-    def _held_beside(self, lane: str, replica_ids: Iterable[str]) -> Mapping[str, int]:
-        """Slots that are not this lane's to give: predecessors hold them, or requests of the lane
-        that the replica was in before."""
-        gone = [
-            queue
-            for name, queue in self._queues.items()
-            if name != lane and name not in self._lanes and queue.num_held
-        ]
-        if not gone:
-            return self._held_elsewhere
-        return Counter(self._held_elsewhere) + Counter(
-            {each: sum(q.num_outstanding(each) for q in gone) for each in replica_ids}
-        )
 
     def _note_ejections(self, lane: str) -> None:
         for each in self.ejections(lane):

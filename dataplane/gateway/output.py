@@ -15,8 +15,8 @@ import msgspec
 from dataplane.backlog import Backlog
 from dataplane.engine import TokenLogprob
 from dataplane.lifecycle import ANSWERS, Disposition
-from dataplane.policy import SlowClientTerms
 from dataplane.reasoning import is_answer
+from dataplane.slow_client_terms import SlowClientTerms
 
 Delta = Mapping[str, Any]
 _LOGPROB_BYTES = 64

@@ -26,7 +26,7 @@ from typing import Any
 
 import uvloop
 
-from dataplane.policy import SlowClientTerms
+from dataplane.slow_client_terms import SlowClientTerms
 from ops.bench.hot_path.gateway_under_test import PLAIN_POLICY, gateway_running
 from ops.bench.hot_path.machine import choose_cores, load_average, on_core, raise_priority
 from ops.bench.hot_path.server_process import NotStartedError, announced

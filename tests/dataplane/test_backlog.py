@@ -3,7 +3,7 @@
 import pytest
 
 from dataplane.backlog import TOO_SLOW, Backlog
-from dataplane.policy import SlowClientAction, SlowClientTerms
+from dataplane.slow_client_terms import SlowClientAction, SlowClientTerms
 
 
 def make(then: SlowClientAction = SlowClientAction.PAUSE) -> Backlog:

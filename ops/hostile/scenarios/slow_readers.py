@@ -11,8 +11,9 @@ from pathlib import Path
 
 from dataplane.backlog import TOO_SLOW_CODE, is_too_slow
 from dataplane.lifecycle import Disposition, EventKind, find_event
-from dataplane.policy import AdmissionPolicyTerms, ClassPolicy, SlowClientAction, SlowClientTerms
+from dataplane.policy import AdmissionPolicyTerms, ClassPolicy
 from dataplane.record import RequestRecord
+from dataplane.slow_client_terms import SlowClientAction, SlowClientTerms
 from ops.hostile.calls import Call, evenly, share_within
 from ops.hostile.long_words import WORD_BYTES, write_long_words
 from ops.hostile.outcome import Outcome

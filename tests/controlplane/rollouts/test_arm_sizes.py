@@ -15,7 +15,8 @@ from controlplane.rollouts.arm_sizes import ArmSizes, arm_sizes
         (4, 0.5, 0, 1, ArmSizes(3, 1)),
         (4, 0.5, 2, 0, ArmSizes(4, 2)),
         (4, 0.5, 1, 1, ArmSizes(3, 2)),
-        (1, 0.5, 0, 1, ArmSizes(0, 1)),
+        (1, 0.5, 0, 1, ArmSizes(1, 0)),
+        (2, 0.5, 0, 2, ArmSizes(1, 1)),
         (1, 0.5, 1, 0, ArmSizes(1, 1)),
         (0, 0.5, 1, 0, ArmSizes(0, 0)),
     ],
@@ -31,7 +32,7 @@ def test_the_stable_arm_gives_up_no_more_than_may_be_missing(
     num: int, share: float, surge: int, unavailable: int
 ) -> None:
     sizes = arm_sizes(num, share, surge, unavailable)
-    assert sizes.stable >= num - unavailable
+    assert sizes.stable >= max(num - unavailable, min(num, 1))
     assert sizes.stable + sizes.candidate <= num + surge
     assert 0 <= sizes.limit(share) <= share
 

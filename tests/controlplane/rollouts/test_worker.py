@@ -215,6 +215,17 @@ def test_a_model_waits_for_its_replicas(installed: Installation) -> None:
     assert installed.go_on(1).progress.state is RolloutState.RUNNING
 
 
+def test_without_room_for_a_candidate_the_last_replica_stays_and_the_remedy_is_said(
+    installed: Installation,
+) -> None:
+    installed.apply(ROLLING.replace("replicas: 2", "replicas: 1"))
+    installed.apply(OTHER_MODEL)
+    back = installed.go_on(1)
+    assert back.progress.state is RolloutState.ABORTED
+    assert "set replacement.max_surge" in back.progress.reason
+    assert installed.running() == ("smollm2@1", "chat@1")
+
+
 def test_one_that_fails_again_and_again_goes_back_while_it_waits(
     installed: Installation,
 ) -> None:

@@ -18,11 +18,10 @@ from dataplane.policy import (
     OverloadTerms,
     QueueLimits,
     RoutingTerms,
-    SlowClientAction,
-    SlowClientTerms,
     TenantLimits,
     TenantPolicy,
 )
+from dataplane.slow_client_terms import SlowClientAction, SlowClientTerms
 from tests.controlplane.config_documents import DESIGN_CONTRACT, DESIGN_POLICY, documents
 
 

@@ -15,8 +15,9 @@ import pytest
 from dataplane import names
 from dataplane.backlog import TOO_SLOW, TOO_SLOW_CODE
 from dataplane.lifecycle import Delivery, Disposition, Event, EventKind, Observability
-from dataplane.policy import DeploymentPolicy, SlowClientAction, SlowClientTerms, TenantLimits
+from dataplane.policy import DeploymentPolicy, TenantLimits
 from dataplane.record import RequestRecord
+from dataplane.slow_client_terms import SlowClientAction, SlowClientTerms
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     RunningGateway,

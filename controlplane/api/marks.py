@@ -121,7 +121,7 @@ def _of_change(change: DeploymentChange, before: DeploymentChange | None) -> Mar
 
 def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mark]:
     """Its beginning, and its end once it is over, where they lie within."""
-    what = f"{override.deployment}: override, {effect_of(override)}"
+    what = f"{override.deployment or 'every deployment'}: override, {effect_of(override)}"
     over_at = override.ended_at_unix_ns or override.until_unix_ns
     ended = f"ended by {override.ended_by}" if override.ended_by else "ended at its time"
     why = f": {override.end_reason}" if override.ended_by and override.end_reason else ""
@@ -130,7 +130,9 @@ def _of_override(override: StoredOverride, start: int, end: int) -> Iterator[Mar
         (over_at, f"{what}, {ended}{why}"),
     ):
         if start <= at <= end:
-            yield Mark(at_unix_ns=at, kind="override", deployment=override.deployment, text=text)
+            yield Mark(
+                at_unix_ns=at, kind="override", deployment=override.deployment or "", text=text
+            )
 
 
 def _of_move(move: DatedMove) -> Mark:

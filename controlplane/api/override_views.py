@@ -19,7 +19,8 @@ class OverrideView:
     override_id: str
     kind: str
     """pin_policy, pin_replicas, bypass, force_arm or freeze."""
-    deployment: str
+    deployment: str | None
+    """None: a freeze of every one."""
     effect: str
     """What it does, in words."""
     policy: str | None

@@ -46,7 +46,10 @@ class OverrideRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: OverrideKind
-    deployment: Name
+    deployment: Name | None = None
+    all_deployments: bool = False
+    """For freeze: of every one, also of those that come later; has to be said where none is
+    named."""
     reason: GivenReason
     """Shown to everybody until it ends, and kept in the audit."""
     lasts: Duration
@@ -96,6 +99,8 @@ def create_override(body: OverrideRequest, request: Request) -> OverrideView:
         may_be_longer=body.may_be_longer,
     )
     try:
+        if (body.deployment is None) is not body.all_deployments:
+            raise OverrideError("deployment: name one, or say all_deployments, and not both")
         made = make_override(request, wanted)
     except OverrideError as error:
         raise HTTPException(409, str(error)) from error

@@ -55,7 +55,8 @@ def _of(deployment: DesiredDeployment, attempt: Attempt) -> Iterator[Drift]:
             f"{deployment.observed_generation} is what the operator last brought about whole",
         )
     for each in attempt.overrides:
-        if each.deployment == deployment.name and each.kind is not OverrideKind.BYPASS:
+        is_of_it = each.deployment in (None, deployment.name)
+        if is_of_it and each.kind is not OverrideKind.BYPASS:
             yield Drift(
                 kind=DriftKind.OVERRIDDEN,
                 subject=subject,

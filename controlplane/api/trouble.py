@@ -78,7 +78,8 @@ class OverrideFacts:
     """One break-glass override that is in force."""
 
     override_id: str
-    deployment: str
+    deployment: str | None
+    """None: it is of every one."""
     effect: str
     created_by: str
     reason: str
@@ -284,8 +285,8 @@ def _of_override(facts: OverrideFacts) -> Trouble:
     until = datetime.fromtimestamp(facts.until_unix_ns // 10**9, UTC)
     return Trouble(
         severity="page" if facts.lacks_replicas else "ticket",
-        what=f"{facts.deployment}: {facts.effect}{lacking}, until {until:%Y-%m-%d %H:%M:%S} UTC, "
-        f"by {facts.created_by}: {facts.reason}",
+        what=f"{facts.deployment or 'every deployment'}: {facts.effect}{lacking}, until "
+        f"{until:%Y-%m-%d %H:%M:%S} UTC, by {facts.created_by}: {facts.reason}",
         remedy=f"When it is not needed any more: `pilothouse override end {facts.override_id}`; "
         f"see the runbook break-glass.",
         deployment=facts.deployment,

@@ -167,9 +167,14 @@ def _overrides(url: str, names: Sequence[str]) -> Listing:
 
     answer = get_overrides(url, include_ended=False)
     found = convert_answer(url, answer, OverrideList).overrides
-    kept = [each for each in found if _is_wanted(each.deployment, names)]
-    answers = [each for each in answer["overrides"] if _is_wanted(each["deployment"], names)]
+    kept = [each for each in found if _is_about(each.deployment, names)]
+    answers = [each for each in answer["overrides"] if _is_about(each["deployment"], names)]
     return Listing(answer=answers, text=lambda _: override_table(kept))
+
+
+def _is_about(deployment: str | None, names: Sequence[str]) -> bool:
+    """One that names no deployment is about every one."""
+    return deployment is None or _is_wanted(deployment, names)
 
 
 def _rollouts(url: str, names: Sequence[str]) -> Listing:

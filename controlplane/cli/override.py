@@ -133,13 +133,15 @@ def bypass(
     epilog=examples(
         ("pilothouse override freeze chat --for 8h --reason 'quarter end'", "of one deployment"),
         (
-            "pilothouse override freeze --all --for 8h --reason 'quarter end'",
-            "of all that there are",
+            "pilothouse override freeze --all-deployments --for 8h --reason 'quarter end'",
+            "of every one, also of those that come later",
         ),
     )
 )
 @click.argument("deployment", required=False, shell_complete=complete_deployments)
-@click.option("--all", "is_of_all", is_flag=True, help="Of every deployment that there is now.")
+@click.option(
+    "--all-deployments", is_flag=True, help="Of every one, also of those that come later."
+)
 @lasts_option
 @longer_option
 @reason_option
@@ -147,7 +149,7 @@ def bypass(
 @url_option
 def freeze(
     deployment: str | None,
-    is_of_all: bool,
+    all_deployments: bool,
     lasts: str,
     may_be_longer: bool,
     reason: str,
@@ -158,12 +160,11 @@ def freeze(
 
     What is under way stays at its step, and still comes back where its candidate does worse.
     """
-    if (deployment is None) != is_of_all:
-        raise click.UsageError("give either DEPLOYMENT or --all")
-    names = [deployment] if deployment else _deployments(url)
-    for name in names:
-        body = {"kind": "freeze", "deployment": name, "lasts": lasts, "reason": reason}
-        _make(url, body | {"may_be_longer": may_be_longer}, output)
+    if (deployment is None) is not all_deployments:
+        raise click.UsageError("give either DEPLOYMENT or --all-deployments")
+    of = {"all_deployments": True} if deployment is None else {"deployment": deployment}
+    body = {"kind": "freeze", "lasts": lasts, "reason": reason, "may_be_longer": may_be_longer}
+    _make(url, body | of, output)
 
 
 @override.command(
@@ -237,10 +238,6 @@ def end(override_id: str, reason: str, url: str) -> None:
 def get_overrides(url: str, include_ended: bool) -> Any:
     """What the API answers."""
     return get_json(url, "/api/v1/overrides", all=str(include_ended).lower(), limit=1000)
-
-
-def _deployments(url: str) -> list[str]:
-    return [each["name"] for each in get_json(url, "/api/v1/config/Deployment")]
 
 
 def _make(url: str, body: dict[str, Any], output: str) -> None:

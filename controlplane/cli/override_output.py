@@ -6,6 +6,7 @@ from controlplane.api.override_views import OverrideView
 from controlplane.cli.terminal import instant, table
 
 NONE_IN_FORCE = "no override is in force: every policy is enforced as it is written"
+EVERY_ONE = "every deployment"
 
 
 def override_table(found: Sequence[OverrideView]) -> str:
@@ -16,7 +17,7 @@ def override_table(found: Sequence[OverrideView]) -> str:
     rows += [
         (
             each.override_id,
-            each.deployment,
+            each.deployment or EVERY_ONE,
             each.effect,
             _end_of(each),
             each.created_by,
@@ -31,7 +32,7 @@ def override_table(found: Sequence[OverrideView]) -> str:
 def override_line(made: OverrideView) -> str:
     """What somebody has just made."""
     return (
-        f"override {made.override_id}: {made.deployment}: {made.effect}, until "
+        f"override {made.override_id}: {made.deployment or EVERY_ONE}: {made.effect}, until "
         f"{instant(made.until_unix_ns)}; it ends then by itself, or with `pilothouse override end "
         f"{made.override_id}`"
     )

@@ -42,7 +42,7 @@ class BannerLine:
 def override_lines() -> list[BannerLine]:
     """For whoever is calling: nothing for strangers, and for who sees one tenant alone."""
     return [
-        _line(each, "override", each.deployment, effect_of(each))
+        _line(each, "override", each.deployment or "every deployment", effect_of(each))
         for each in (_overrides.get() if _sees_all() else ())
     ]
 

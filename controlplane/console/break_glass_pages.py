@@ -37,9 +37,9 @@ def show(request: Request) -> Response:
 def begin(
     request: Request,
     kind: Text,
-    deployment: Text,
     lasts: Text,
     reason: Text,
+    deployment: Text = "",
     policy: Text = "",
     replicas: Text = "",
     request_class: Text = "",
@@ -54,7 +54,7 @@ def begin(
             request,
             NewOverride(
                 kind=OverrideKind(kind),
-                deployment=deployment,
+                deployment=deployment or None,
                 reason=reason,
                 seconds=parse_duration(lasts.strip()),
                 policy=policy.strip() or None,

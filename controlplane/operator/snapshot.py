@@ -117,20 +117,20 @@ def enforced_overrides(stored: Sequence[StoredOverride]) -> list[Override]:
     it must not keep the others, nor the whole snapshot, from being enforced."""
     found = []
     for each in stored:
-        if each.kind is OverrideKind.FREEZE:
+        if each.kind is OverrideKind.FREEZE or each.deployment is None:
             continue
         try:
-            found.append(_override(each))
+            found.append(_override(each, each.deployment))
         except StoredDocumentError as error:
             _log.error("override not enforced", override_id=each.override_id, error=str(error))
     return found
 
 
-def _override(stored: StoredOverride) -> Override:
+def _override(stored: StoredOverride, deployment: str) -> Override:
     return Override(
         override_id=stored.override_id,
         kind=stored.kind,
-        deployment=stored.deployment,
+        deployment=deployment,
         reason=stored.reason,
         created_by=stored.created_by,
         created_at_unix_ns=stored.created_at_unix_ns,

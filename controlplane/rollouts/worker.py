@@ -48,7 +48,7 @@ class Look:
 def find_freeze(in_force: "Sequence[StoredOverride]", deployment: str) -> str | None:
     """Why no rollout of the deployment goes forward, by the newest override that says so."""
     for each in in_force:
-        if each.kind is OverrideKind.FREEZE and each.deployment == deployment:
+        if each.kind is OverrideKind.FREEZE and each.deployment in (None, deployment):
             return f"{each.created_by}: {each.reason}"
     return None
 

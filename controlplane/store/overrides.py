@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from controlplane.specs.document import StoredDocumentError
@@ -44,7 +44,8 @@ class NewOverride:
     """What an operator asks for."""
 
     kind: OverrideKind
-    deployment: str
+    deployment: str | None
+    """None: of every one, also of those that come later; only a freeze may."""
     reason: str
     seconds: float
     policy: str | None = None
@@ -63,7 +64,8 @@ class StoredOverride:
 
     override_id: str
     kind: OverrideKind
-    deployment: str
+    deployment: str | None
+    """None: a freeze of every one."""
     policy: Revision | None
     replica_ids: tuple[str, ...]
     request_class: str | None
@@ -87,16 +89,13 @@ def add_override(
     session: Session, wanted: NewOverride, *, actor: str, clock: WallClock = wall_clock
 ) -> StoredOverride:
     """Make one. Raises OverrideError for what nothing could enforce."""
-    desired = find_deployment(session, wanted.deployment)
-    if desired is None:
-        raise OverrideError(f"there is no deployment {wanted.deployment!r}")
     if not wanted.reason.strip():
         raise OverrideError("reason: say why, for everybody who sees it until it ends")
     fault = find_time_fault("an override", wanted.seconds, may_be_longer=wanted.may_be_longer)
     if fault is not None:
         raise OverrideError(fault)
     now = clock()
-    _check_scope(session, wanted, desired, now)
+    _check_scope(session, wanted, now)
     row = OverrideRow(
         override_id=secrets.token_hex(4),
         kind=wanted.kind.value,
@@ -182,7 +181,7 @@ def list_overrides(
     """All that ever were, the newest first."""
     query = select(OverrideRow)
     if deployment is not None:
-        query = query.where(OverrideRow.deployment == deployment)
+        query = query.where(_is_about(deployment))
     query = query.order_by(OverrideRow.created_at_unix_ns.desc(), OverrideRow.override_id)
     return [_read(session, row) for row in session.scalars(query.limit(limit))]
 
@@ -199,9 +198,13 @@ def list_overrides_between(
         )
     )
     if deployment is not None:
-        query = query.where(OverrideRow.deployment == deployment)
+        query = query.where(_is_about(deployment))
     query = query.order_by(OverrideRow.created_at_unix_ns.desc(), OverrideRow.override_id)
     return [_read(session, row) for row in session.scalars(query.limit(limit))]
+
+
+def _is_about(deployment: str) -> ColumnElement[bool]:
+    return or_(OverrideRow.deployment == deployment, OverrideRow.deployment.is_(None))
 
 
 def find_override(session: Session, override_id: str) -> StoredOverride | None:
@@ -210,10 +213,27 @@ def find_override(session: Session, override_id: str) -> StoredOverride | None:
     return None if row is None else _read(session, row)
 
 
-def _check_scope(
-    session: Session, wanted: NewOverride, desired: DesiredDeployment, now_unix_ns: int
-) -> None:
+def _check_scope(session: Session, wanted: NewOverride, now_unix_ns: int) -> None:
     """It says what its kind needs, and nothing that its kind does not know."""
+    _check_given(wanted)
+    if wanted.deployment is None:
+        if wanted.kind is not OverrideKind.FREEZE:
+            raise OverrideError("deployment: name one; only a freeze may be of every one")
+        return
+    desired = find_deployment(session, wanted.deployment)
+    if desired is None:
+        raise OverrideError(f"there is no deployment {wanted.deployment!r}")
+    match wanted.kind:
+        case OverrideKind.PIN_REPLICAS:
+            _check_replicas(session, wanted)
+        case OverrideKind.BYPASS:
+            _check_class(wanted, _enforced_policy(session, wanted, desired, now_unix_ns))
+            _check_tenant(session, wanted.tenant)
+        case OverrideKind.FORCE_ARM:
+            _check_arm(wanted, desired)
+
+
+def _check_given(wanted: NewOverride) -> None:
     given = {
         "policy": wanted.policy is not None,
         "replicas": bool(wanted.replica_ids),
@@ -231,14 +251,6 @@ def _check_scope(
     strange = [name for name, is_given in given.items() if is_given and name not in takes]
     if strange:
         raise OverrideError(f"{', '.join(strange)}: an override of kind {wanted.kind} has none")
-    match wanted.kind:
-        case OverrideKind.PIN_REPLICAS:
-            _check_replicas(session, wanted)
-        case OverrideKind.BYPASS:
-            _check_class(wanted, _enforced_policy(session, wanted, desired, now_unix_ns))
-            _check_tenant(session, wanted.tenant)
-        case OverrideKind.FORCE_ARM:
-            _check_arm(wanted, desired)
 
 
 def _check_arm(wanted: NewOverride, desired: DesiredDeployment) -> None:

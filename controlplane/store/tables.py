@@ -121,7 +121,8 @@ class OverrideRow(ConfigBase):
     override_id: Mapped[str] = mapped_column(String(16), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
     """pin_policy, pin_replicas, bypass, force_arm or freeze."""
-    deployment: Mapped[str] = mapped_column(String(128))
+    deployment: Mapped[str | None] = mapped_column(String(128))
+    """None: a freeze of every one, also of those that come later."""
     policy_revision_id: Mapped[int | None] = mapped_column(ForeignKey("revisions.id"))
     replica_ids: Mapped[list[str]] = mapped_column(JSON)
     request_class: Mapped[str | None] = mapped_column(String(128))

@@ -135,7 +135,7 @@ def describe_effect(
         case OverrideKind.FORCE_ARM:
             return f"all requests go to the {arm} arm of its rollout"
         case OverrideKind.FREEZE:
-            return "no rollout of it goes forward"
+            return "no rollout goes forward"
 
 
 def without_limits(terms: AdmissionPolicyTerms) -> AdmissionPolicyTerms:

@@ -178,14 +178,18 @@ def test_viewers_see_plans_and_only_operators_move_it(plane: GuardedPlane) -> No
 
 
 def override(caller: TestClient, **body: Any) -> Any:
-    wanted = {"deployment": "chat", "lasts": "1h", "reason": "the sale", **body}
+    of = {} if body.get("all_deployments") else {"deployment": "chat"}
+    wanted = {**of, "lasts": "1h", "reason": "the sale", **body}
     answer = caller.post("/api/v1/overrides", json=wanted)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
-def test_frozen_nobody_promotes_it_and_it_may_go_back(operator: TestClient) -> None:
-    made = override(operator, kind="freeze")
+@pytest.mark.parametrize("of", [{}, {"all_deployments": True}])
+def test_frozen_nobody_promotes_it_and_it_may_go_back(
+    operator: TestClient, of: dict[str, Any]
+) -> None:
+    made = override(operator, kind="freeze", **of)
     view = operator.get(f"{_PATH}/1").json()
     assert (view["demands"], "the sale" in view["freeze"]) == (["pause", "abort"], True)
     refused = ask(operator, "promote")

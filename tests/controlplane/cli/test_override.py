@@ -95,15 +95,16 @@ def test_a_list_is_narrowed_by_deployment_and_read_by_programs() -> None:
 
 
 def test_rollouts_are_frozen_of_one_deployment_or_of_all() -> None:
-    for which in (["chat"], ["--all"]):
+    for which in (["chat"], ["--all-deployments"]):
         frozen = run("override", "freeze", *which, "--for", "8h", "--reason", "quarter end")
         assert frozen.exit_code == 0, frozen.output
-        assert "no rollout of it goes forward" in frozen.output
+        assert "goes forward" in frozen.output
     assert run("override", "list").output.count("quarter end") == 2
-    for wrong in ([], ["chat", "--all"]):
+    assert "every deployment" in run("get", "overrides", "other*").output
+    for wrong in ([], ["chat", "--all-deployments"]):
         refused = run("override", "freeze", *wrong, "--for", "8h", "--reason", "x")
         assert refused.exit_code == ExitCode.USAGE
-        assert "either DEPLOYMENT or --all" in refused.output
+        assert "--all-deployments" in refused.output
 
 
 def test_an_arm_is_forced_only_of_a_rollout_that_is_under_way() -> None:

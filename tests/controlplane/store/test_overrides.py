@@ -210,3 +210,15 @@ def test_a_bypass_names_a_class_of_the_policy_that_is_pinned(database: Database)
             add_override(
                 session, replace(_BYPASS, request_class="vip"), actor="ann", clock=lambda: 20
             )
+
+
+def test_only_a_freeze_is_of_every_deployment(database: Database) -> None:
+    everywhere = NewOverride(
+        kind=OverrideKind.FREEZE, deployment=None, reason="quarter end", seconds=60
+    )
+    with database.session() as session:
+        made = add_override(session, everywhere, actor="ann", clock=lambda: _SECOND)
+        assert [each.override_id for each in list_in_force(session, _SECOND)] == [made.override_id]
+        assert list_overrides(session, 10, "any") == [made]
+        with pytest.raises(OverrideError, match="deployment"):
+            add_override(session, replace(_BYPASS, deployment=None), actor="ann")

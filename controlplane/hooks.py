@@ -30,7 +30,9 @@ class ReplicaObservation:
 
 
 class Launcher(Protocol):
-    """Places replicas. The operator calls it from one thread; calls are quick and idempotent."""
+    """Places replicas. Calls for one deployment come one after the other; those for different ones,
+    and `observe`, come side by side, from several threads. They are idempotent. One that takes
+    long, or never ends, delays what is asked for its own deployment and nothing else."""
 
     def launch(self, spec: ReplicaSpec, process: EngineProcess) -> None:
         """Start a replica that outlives the caller. Raises OSError when it cannot be started."""

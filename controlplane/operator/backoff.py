@@ -57,15 +57,20 @@ class Backoff:
         failures = self._failures.get(deployment)
         return 0 if failures is None or failures.digest != digest else failures.num_failures
 
-    def find_hold(self, deployment: str, digest: str) -> str | None:
-        """Why the deployment must not start a replica now; None when it may."""
+    def seconds_left(self, deployment: str, digest: str) -> float:
+        """Until the deployment may start a replica; 0 when it may."""
         failures = self._failures.get(deployment)
         if failures is None or failures.digest != digest:
-            return None
+            return 0.0
         delay = delay_seconds(failures.num_failures)
-        remaining = failures.last_at + delay - self._clock()
+        return max(0.0, failures.last_at + delay - self._clock())
+
+    def find_hold(self, deployment: str, digest: str) -> str | None:
+        """Why the deployment must not start a replica now; None when it may."""
+        remaining = self.seconds_left(deployment, digest)
         if remaining <= 0:
             return None
+        failures = self._failures[deployment]
         return (
             f"failed {failures.num_failures} times in a row, next start in "
             f"{remaining:.0f} s; last: {failures.last_reason}"

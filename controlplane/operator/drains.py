@@ -1,6 +1,10 @@
 """Drains: how a replica that is to end is let go of, told to end, and at last forced to."""
 
+import functools
+
+from controlplane.hooks import Launcher
 from controlplane.operator.attached import ATTACHED_LAUNCHERS, AttachedEndpoints
+from controlplane.operator.calls import Calls
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.replica import Replica
@@ -16,12 +20,14 @@ class Drains:
         plugins: InstalledPlugins,
         attached: AttachedEndpoints,
         observed: ObservedState,
+        calls: Calls,
         settings: OperatorSettings,
         clock: MonotonicClock,
     ) -> None:
         self._plugins = plugins
         self._attached = attached
         self._observed = observed
+        self._calls = calls
         self._settings = settings
         self._clock = clock
 
@@ -34,11 +40,22 @@ class Drains:
             return
         launcher = self._plugins.get_launcher(replica.launcher)
         if not replica.is_told_to_end and self._has_left(replica, waited):
-            launcher.stop(replica.replica_id)
-            replica.is_told_to_end = True
+            self._end(replica, launcher, is_forced=False)
         if not replica.is_forced_to_end and waited > self._patience_with(replica):
-            launcher.stop(replica.replica_id, is_forced=True)
-            replica.is_forced_to_end = True
+            self._end(replica, launcher, is_forced=True)
+
+    def _end(self, replica: Replica, launcher: Launcher, *, is_forced: bool) -> None:
+        """Queued behind whatever else is asked of launchers for its deployment."""
+
+        def note(error: str | None) -> None:
+            if error is None:
+                replica.is_told_to_end = True
+                replica.is_forced_to_end |= is_forced
+
+        forced = " by force" if is_forced else ""
+        act = functools.partial(launcher.stop, replica.replica_id, is_forced=is_forced)
+        what = f"end of {replica.replica_id}{forced}"
+        self._calls.put(replica.spec.deployment, what, act, note)
 
     def _patience_with(self, replica: Replica) -> float:
         return self._settings.leave_seconds if replica.is_hung else self._settings.force_seconds

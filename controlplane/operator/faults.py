@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterator
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 _log = structlog.get_logger(__name__)
 
@@ -41,18 +42,24 @@ class Faults:
         try:
             yield
         except Exception as error:  # noqa: BLE001  (a plugin may raise anything)
-            self._note(self._by_launcher, launcher, f"launcher {launcher}: {_say(error)}")
+            self.note_launcher(launcher, _say(error))
 
     @contextlib.contextmanager
     def of_deployment(self, deployment: str, what: str) -> Iterator[None]:
         """Keep what the block raises for one deployment, and go on. `what` names the attempt.
 
-        Only calls of plugins belong inside: an error of the database fails the whole pass.
+        An error of the database is none of one deployment: it fails the whole pass.
         """
         try:
             yield
+        except SQLAlchemyError:
+            raise
         except Exception as error:  # noqa: BLE001  (a plugin may raise anything)
             self._note(self._by_deployment, deployment, f"{what}: {_say(error)}")
+
+    def note_launcher(self, launcher: str, why: str) -> None:
+        """Nobody knows now what the launcher runs, because of `why`."""
+        self._note(self._by_launcher, launcher, f"launcher {launcher}: {why}")
 
     def note(self, deployment: str, why: str) -> None:
         """The deployment waits because of `why`."""

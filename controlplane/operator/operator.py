@@ -4,6 +4,7 @@ import threading
 
 import structlog
 
+from controlplane.operator.calls import Calls
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
@@ -11,6 +12,7 @@ from controlplane.operator.probes import Probes
 from controlplane.operator.reconcile import Reconciler
 from controlplane.operator.settings import OperatorSettings
 from controlplane.store.database import Database
+from dataplane.clock import monotonic_clock
 
 _CALM_SECONDS = 0.5
 _BUSY_SECONDS = 0.1
@@ -34,7 +36,10 @@ class Operator:
         self._is_stopping = False
         self._has_passed = threading.Event()
         self._probes = Probes(on_done=self._wake.set)
-        self._reconciler = Reconciler(database, plugins, observed, feed, self._probes, settings)
+        self._calls = Calls(monotonic_clock, on_done=self._wake.set)
+        self._reconciler = Reconciler(
+            database, plugins, observed, feed, self._probes, self._calls, settings
+        )
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         self.num_passes = 0
         self.num_failed_passes = 0
@@ -50,6 +55,11 @@ class Operator:
     def failures(self) -> dict[str, int]:
         """How many replicas of a deployment failed in a row; those with none are left out."""
         return self._reconciler.failures
+
+    @property
+    def retries(self) -> dict[str, int]:
+        """When what held a deployment is tried again, in Unix nanoseconds, where that is known."""
+        return self._reconciler.retries
 
     @property
     def candidate_holds(self) -> dict[int, str]:
@@ -79,6 +89,7 @@ class Operator:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
+        self._calls.close()
         self._probes.close()
 
     def _run(self) -> None:

@@ -7,7 +7,7 @@ that no more than may be missing are. Nothing is remembered between two plans, s
 simply planned again.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -80,9 +80,13 @@ def plan_replicas(
     starts: list[Start] = []
     holds: dict[str, str] = {}
     settled: list[str] = []
+    by_deployment: dict[str, list[ActualReplica]] = defaultdict(list)
+    for replica in actual:
+        by_deployment[replica.deployment].append(replica)
     num_alive = Counter(replica.deployment for replica in actual)
     for each in desired:
-        own, aborted = _own(each, actual), _aborted(each, actual)
+        of_deployment = by_deployment[each.deployment]
+        own, aborted = _own(each, of_deployment), _aborted(each, of_deployment)
         stops += [
             Stop(
                 replica_id=replica.replica_id, reason=f"rollout {replica.rollout} ended without it"
@@ -111,9 +115,8 @@ def matches(replica: ActualReplica, desired: DesiredReplicas) -> bool:
     return replica.digest == desired.digest and replica.launcher == desired.launcher
 
 
-def _own(desired: DesiredReplicas, actual: Sequence[ActualReplica]) -> list[ActualReplica]:
+def _own(desired: DesiredReplicas, of_deployment: Sequence[ActualReplica]) -> list[ActualReplica]:
     """Of the stable arm all that is not the candidate's; what was one's and is promoted is not."""
-    of_deployment = [each for each in actual if each.deployment == desired.deployment]
     if desired.rollout is not None:
         return [each for each in of_deployment if each.rollout == desired.rollout]
     return [
@@ -124,16 +127,16 @@ def _own(desired: DesiredReplicas, actual: Sequence[ActualReplica]) -> list[Actu
     ]
 
 
-def _aborted(desired: DesiredReplicas, actual: Sequence[ActualReplica]) -> list[ActualReplica]:
+def _aborted(
+    desired: DesiredReplicas, of_deployment: Sequence[ActualReplica]
+) -> list[ActualReplica]:
     """What was tried and came back: it is nobody's capacity, and goes at once."""
     if desired.rollout is not None:
         return []
     return [
         each
-        for each in actual
-        if each.deployment == desired.deployment
-        and each.rollout not in (None, desired.beside_rollout)
-        and not matches(each, desired)
+        for each in of_deployment
+        if each.rollout not in (None, desired.beside_rollout) and not matches(each, desired)
     ]
 
 

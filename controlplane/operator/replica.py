@@ -40,6 +40,12 @@ class Replica:
     not to be had."""
     restart: Restart | None = None
     """Of attached ones: the newest that is told."""
+    is_recalled: bool = False
+    """An earlier control plane left it, and it was not seen since."""
+    launched_at: float | None = None
+    """When its launch had returned; None: it has not."""
+    seen_at_unix_ns: int | None = None
+    """When its launcher last showed it; None: not yet."""
     is_hung: bool = False
     """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False
@@ -57,9 +63,14 @@ class Replica:
         """What its failures are told of."""
         return lane_of(self.spec.deployment, self.rollout)
 
-    def note_status(self, status: ReplicaStatus | None, pid: int | None) -> None:
-        """What its process says of itself."""
+    def is_launched_before(self, at: float) -> bool:
+        """What was seen at that time shows it, if there is anything of it."""
+        return self.launched_at is not None and self.launched_at <= at
+
+    def note_seen(self, status: ReplicaStatus | None, pid: int | None, at_unix_ns: int) -> None:
+        """What its launcher showed, and its process says of itself."""
         self.pid = pid
+        self.seen_at_unix_ns = at_unix_ns
         if status is None:
             return
         self.stage = status.stage
@@ -112,6 +123,8 @@ def from_store(stored: StoredReplica, now: float) -> Replica:
         rollout=stored.rollout,
         reason=stored.reason,
         since_at=now,
+        is_recalled=True,
+        launched_at=now,
         unreachable=stored.reason if stored.reason.startswith((UNREACHED, UNANSWERED)) else None,
         ready_at=now if stored.state is ReplicaState.READY else None,
         address=stored.address,

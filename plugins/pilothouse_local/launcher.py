@@ -5,9 +5,11 @@ the replica's own status in `<state>/replicas/<id>/`, the process in `<state>/pr
 The spec is written first: a replica without a process was never started.
 """
 
+import contextlib
 import hashlib
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import msgspec
@@ -32,12 +34,14 @@ _STATUS_FILE = "status.json"
 
 
 class LocalLauncher:
-    """Places replicas on this machine. One thread calls it."""
+    """Places replicas on this machine. Each replica has one caller at a time; `observe` may run
+    beside them."""
 
     def __init__(self, state_dir: Path) -> None:
         self._replicas_dir = state_dir.absolute() / "replicas"
         self._processes = ProcessDirectory(state_dir)
         self._exit_codes: dict[str, int] = {}  # of our own children, whose end is told only once
+        self._reaping = threading.Lock()
 
     def launch(self, spec: ReplicaSpec, process: EngineProcess) -> None:
         """Start a replica that outlives the caller; nothing happens when it runs already."""
@@ -54,8 +58,11 @@ class LocalLauncher:
 
     def observe(self) -> list[ReplicaObservation]:
         """Every replica that was ever launched here and not forgotten, alive or dead."""
-        spec_paths = sorted(self._replicas_dir.glob(f"*/{_SPEC_FILE}"))
-        return [self._observe(path.parent.name, path.read_bytes()) for path in spec_paths]
+        found = []
+        for path in sorted(self._replicas_dir.glob(f"*/{_SPEC_FILE}")):
+            with contextlib.suppress(FileNotFoundError):  # it was forgotten meanwhile
+                found.append(self._observe(path.parent.name, path.read_bytes()))
+        return found
 
     def stop(self, replica_id: str, is_forced: bool = False) -> None:
         """Ask a replica to drain and end, or end it and its children at once."""
@@ -126,9 +133,10 @@ class LocalLauncher:
         return "; ".join(part for part in (how, problem, where) if part)
 
     def _remember_exit(self, record: ProcessRecord) -> None:
-        exit_code = find_exit_code(record)
-        if exit_code is not None:
-            self._exit_codes[record.name] = exit_code
+        with self._reaping:
+            exit_code = find_exit_code(record)
+            if exit_code is not None:
+                self._exit_codes[record.name] = exit_code
 
     def _path(self, replica_id: str, file_name: str) -> Path:
         return self._replicas_dir / replica_id / file_name

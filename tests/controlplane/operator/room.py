@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controlplane.hooks import Launcher
+from controlplane.operator.calls import Calls
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedState
@@ -16,6 +17,7 @@ from controlplane.store.database import Database
 from controlplane.store.deployments import list_deployments
 from controlplane.store.replicas import list_transitions
 from controlplane.store.revisions import apply_documents
+from dataplane.clock import monotonic_clock
 from dataplane.engine import EngineProcess
 from dataplane.policy import Snapshot, decode_snapshot
 from dataplane.processes import ProcessDirectory, is_alive
@@ -68,11 +70,13 @@ class Room(InstalledPlugins):
         self.observed = ObservedState()
         self.feed = feed or SnapshotFeed()
         self.probes = Probes(on_done=lambda: None)
+        self.calls = Calls(monotonic_clock)
         self.reconciler = Reconciler(
-            self.database, self, self.observed, self.feed, self.probes, settings
+            self.database, self, self.observed, self.feed, self.probes, self.calls, settings
         )
 
     def end_control_plane(self) -> None:
+        self.calls.close()
         self.probes.close()
 
     def find_engine_process(self, engine: str) -> EngineProcess | None:

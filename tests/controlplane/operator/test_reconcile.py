@@ -147,12 +147,14 @@ def test_a_crash_loop_waits_and_shows_why(room: Room) -> None:
     assert hold.startswith("failed 2 times in a row, next start in")
     assert hold.endswith("the weights are missing: install them")
     assert room.reconciler.failures == {"chat": 2}
+    assert 0 < room.reconciler.retries["chat"] - time.time_ns() <= 10**9
     with room.database.reading() as session:
         assert list_unended(session) == []
     room.apply(settings="{}")
     room.bring_up()
     assert room.reconciler.holds == {}
     assert room.reconciler.failures == {}
+    assert room.reconciler.retries == {}
 
 
 def test_a_replica_that_generates_no_token_never_becomes_ready(room: Room) -> None:

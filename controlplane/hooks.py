@@ -27,6 +27,8 @@ class ReplicaObservation:
     status: ReplicaStatus | None
     """None until the process has written it."""
     exit_reason: str | None = None
+    fencing_token: int | None = None
+    """Of the process that is there; None: nothing tells."""
 
 
 class Launcher(Protocol):

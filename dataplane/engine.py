@@ -239,7 +239,8 @@ class EngineClient(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
-    """All that decides what a replica is. Specs that differ only in the id are interchangeable."""
+    """All that decides what a replica is. Specs that differ only in id and fencing token are
+    interchangeable."""
 
     replica_id: str
     """Never reused."""
@@ -258,6 +259,9 @@ class ReplicaSpec:
     protocol_version: int = 1
     """What gateways speak with it. One that was started before an upgrade may speak another, and is
     replaced like one of another revision. Specs from before this was said are of version 1."""
+    fencing_token: int = 0
+    """Grows with every replica that is ever started: whoever shows an older one than is on record
+    is not the one that is meant. Tells no specs apart; 0: started before there were tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +292,8 @@ class ReplicaStatus:
     """Seconds of the stages completed so far."""
     error: str | None = None
     """With `failed`: what went wrong and the remedy."""
+    fencing_token: int | None = None
+    """As its spec says it; None: its program does not tell."""
 
 
 class EngineProcess(Protocol):

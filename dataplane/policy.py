@@ -182,6 +182,9 @@ class ReplicaEndpoint:
     """host:port for engines of ours, the base URL for an attached endpoint."""
     settings: dict[str, str | int | float | bool | list[str] | None] = field(default_factory=dict)
     """The engine config's settings that its client needs."""
+    fencing_token: int = 0
+    """What the replica itself must show, where its engine is ours; 0: it was started before there
+    were tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,9 @@ make the record trustworthy:
 - a process waits at a gate until its record is written, so none runs unrecorded;
 - a record names the kernel's start time beside the pid, so a reused pid is never mistaken;
 - each process leads a session of its own, so the terminal's Ctrl-C does not reach it and
-  its whole group can be ended with it.
+  its whole group can be ended with it;
+- a record names the directory that it was written in, so that a copy of it has nobody's
+  processes: whoever starts from a copy neither adopts nor ends what runs from the original.
 """
 
 import os
@@ -21,6 +23,7 @@ import msgspec
 
 from dataplane.atomic_file import replace_file
 from dataplane.clock import WallClock, wall_clock
+from dataplane.process_mark import ProcessMark, state_identity
 
 _MAX_LOG_BYTES = 16 * 2**20
 _THREADS_SECONDS = 1.0
@@ -50,6 +53,8 @@ class ProcessRecord:
     """SHA-256 of all it was started for: who compares it decides about adoption."""
     log_path: str
     started_at_unix_ns: int
+    state: str = ""
+    """The state directory that it was started in, as `state_identity` has it; "": not told."""
 
 
 class ProcessDirectory:
@@ -70,9 +75,11 @@ class ProcessDirectory:
         digest: str,
         log_name: str | None = None,
         environment: Mapping[str, str] | None = None,
+        fencing_token: int = 0,
     ) -> ProcessRecord:
         """Start `argv` as `name`, with its output appended to `<state>/logs/<log_name>.log`,
-        where `log_name` is `name` unless several share a log. `environment`: None is our own.
+        where `log_name` is `name` unless several share a log. `environment`: None is our own; the
+        process's mark is added to it, of which `fencing_token` is a part.
 
         Raises RuntimeError when a process of that name is alive, OSError when it cannot be
         started. A program that does not exist ends at once with exit code 127.
@@ -82,12 +89,15 @@ class ProcessDirectory:
             raise RuntimeError(f"process {name} is alive with pid {current.pid}: stop it first")
         log_path = self.log_path(log_name or name)
         _rotate(log_path)
+        state = state_identity(self.state_dir)
+        mark = ProcessMark(state=state, role=role, name=name, fencing_token=fencing_token)
+        whole = {**(os.environ if environment is None else environment), **mark.environment()}
         gate_read, gate_write = os.pipe()
         pid = None
         is_recorded = False
         try:
             try:
-                pid = _spawn(argv, gate_read, log_path, environment)
+                pid = _spawn(argv, gate_read, log_path, whole)
             finally:
                 os.close(gate_read)
             record = ProcessRecord(
@@ -100,6 +110,7 @@ class ProcessDirectory:
                 digest=digest,
                 log_path=str(log_path),
                 started_at_unix_ns=self._clock(),
+                state=state,
             )
             replace_file(self._path(name), msgspec.json.encode(record))
             os.write(gate_write, b"go\n")
@@ -115,12 +126,15 @@ class ProcessDirectory:
         return self._logs_dir / f"{name}.log"
 
     def find(self, name: str) -> ProcessRecord | None:
-        """What is on record under `name`, alive or dead."""
+        """What is on record under `name`, alive or dead; None also for what was copied here from
+        another directory."""
         try:
             data = self._path(name).read_bytes()
+            state = state_identity(self.state_dir)
         except FileNotFoundError:
             return None
-        return _decode(data, self._path(name))
+        record = _decode(data, self._path(name))
+        return record if record.state in ("", state) else None
 
     def records(self) -> list[ProcessRecord]:
         """Everything on record, alive or dead, by name."""
@@ -230,13 +244,13 @@ def describe_exit(exit_code: int | None) -> str:
 
 
 def _spawn(
-    argv: Sequence[str], gate_read: int, log_path: Path, environment: Mapping[str, str] | None
+    argv: Sequence[str], gate_read: int, log_path: Path, environment: Mapping[str, str]
 ) -> int:
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawn(
         _GATE[0],
         (*_GATE, *argv),
-        os.environ if environment is None else environment,
+        environment,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, gate_read, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log_path), log_flags, 0o644),

@@ -2,16 +2,22 @@
 
 from dataplane.engine import ReplicaSpec
 
+_WORD = "unreadable"
+
+
+def is_unreadable(spec: ReplicaSpec) -> bool:
+    """It stands for one."""
+    return spec.engine == _WORD
+
 
 def unreadable_spec(replica_id: str, deployment: str) -> ReplicaSpec:
     """Stands for a spec on record that this version cannot read; it equals no desired one."""
-    word = "unreadable"
     return ReplicaSpec(
         replica_id=replica_id,
         deployment=deployment,
-        engine=word,
-        model_name=word,
-        model_revision=word,
-        engine_config_revision=word,
+        engine=_WORD,
+        model_name=_WORD,
+        model_revision=_WORD,
+        engine_config_revision=_WORD,
         artifact="",
     )

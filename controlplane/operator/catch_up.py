@@ -104,12 +104,24 @@ class CatchUp:
         if observation is None:
             self.note_end(replica, "its launcher does not know it any more", None)
             return
+        token = observation.fencing_token
+        if token is not None and token != replica.spec.fencing_token:
+            self._fence_off(replica, observation, token)
+            return
         replica.note_seen(observation.status, observation.pid, sighting.began_at_unix_ns)
         if observation.is_alive:
             self._follow(replica)
         else:
             reason = observation.exit_reason or "its process is gone"
             self.note_end(replica, reason, _stage(observation))
+
+    def _fence_off(self, replica: Replica, observation: ReplicaObservation, token: int) -> None:
+        """What has its name is a process of another start of it: it is ended, and not it."""
+        deployment, launcher = replica.spec.deployment, replica.launcher
+        is_alive = observation.is_alive
+        self._sight.clear(replica.replica_id, deployment, launcher, is_alive=is_alive)
+        own = replica.spec.fencing_token
+        self.note_end(replica, f"what has its name shows fencing token {token}, not {own}", None)
 
     def _follow(self, replica: Replica) -> None:
         if replica.is_recalled:

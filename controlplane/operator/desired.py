@@ -5,7 +5,7 @@ replicas of its own; they share the room that there is for its replicas.
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -62,8 +62,14 @@ def lane_of(deployment: str, rollout: int | None) -> str:
 
 
 def spec_digest(spec: ReplicaSpec) -> str:
-    """SHA-256 of a spec without its id: replicas with the same one are interchangeable."""
-    encoded = msgspec.json.encode(replace(spec, replica_id=""), order="deterministic")
+    """SHA-256 of a spec without its id and token: replicas with the same one are interchangeable.
+
+    What it is of is written as before there were tokens, so that an upgrade restarts nothing.
+    """
+    told = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    del told["fencing_token"]
+    settings = msgspec.Raw(msgspec.json.encode(spec.settings, order="deterministic"))
+    encoded = msgspec.json.encode(told | {"replica_id": "", "settings": settings})
     return hashlib.sha256(encoded).hexdigest()
 
 

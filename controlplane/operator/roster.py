@@ -21,6 +21,7 @@ from controlplane.store.replicas import (
     is_id_used,
     list_unended,
     move_replica,
+    newest_token,
     note_adoption,
     note_reach,
     note_restart,
@@ -66,10 +67,19 @@ class Roster:
         with self._database.reading() as session:
             return is_id_used(session, replica_id)
 
+    def newest_token(self) -> int:
+        """The greatest fencing token that any replica ever had; 0: none had one."""
+        with self._database.reading() as session:
+            return newest_token(session)
+
     def enter_new(self, desired: DesiredReplicas, reason: str) -> Replica:
         """One more replica of a deployment, under an id that nobody ever had."""
         with self._database.reading() as session:
-            spec = replace(desired.template, replica_id=_new_id(session, desired.deployment))
+            spec = replace(
+                desired.template,
+                replica_id=_new_id(session, desired.deployment),
+                fencing_token=newest_token(session) + 1,
+            )
         return self.enter(spec, desired.digest, desired.launcher, reason, desired.rollout)
 
     def enter(

@@ -143,8 +143,9 @@ class Sight:
             and sighting.began_at >= self._cleared_at.get(replica_id, sighting.began_at)
         ]
         self._forget_cleared(sighting)
+        newest = self._roster.newest_token() if unknown else 0
         for observation in unknown:
-            self._adopt_unknown(observation, launcher)
+            self._adopt_unknown(observation, launcher, newest)
 
     def _forget_cleared(self, sighting: Sighting) -> None:
         """What was cleared before this look, and is not in it, comes back no more."""
@@ -154,10 +155,14 @@ class Sight:
             if at > sighting.began_at or replica_id in sighting.by_replica
         }
 
-    def _adopt_unknown(self, observation: ReplicaObservation, launcher: str) -> None:
-        """A launcher has a replica that the database does not: the plan decides about it."""
+    def _adopt_unknown(
+        self, observation: ReplicaObservation, launcher: str, newest_token: int
+    ) -> None:
+        """A launcher has a replica that the database does not: the plan decides about it. One that
+        has ended, or whose token was given out again since, is fenced off and ended."""
         spec = observation.spec
-        if self._roster.was_used(spec.replica_id):
+        is_older = 0 < spec.fencing_token <= newest_token
+        if is_older or self._roster.was_used(spec.replica_id):
             if observation.is_alive:
                 _log.warning("ending a process of an ended replica", replica_id=spec.replica_id)
             self.clear(spec.replica_id, spec.deployment, launcher, is_alive=observation.is_alive)

@@ -255,6 +255,7 @@ def _endpoint(replica: Replica) -> ReplicaEndpoint:
         replica_id=replica.replica_id,
         engine=replica.spec.engine,
         address=replica.address,
+        fencing_token=replica.spec.fencing_token,
         settings={
             key: value
             for key, value in replica.spec.settings.items()

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
@@ -103,6 +103,7 @@ def add_replica(
             metrics_address=None,
             start_stages={},
             rollout=rollout,
+            fencing_token=spec.fencing_token or None,
             created_at_unix_ns=now_unix_ns,
         )
     )
@@ -162,6 +163,11 @@ def set_addresses(
     row.metrics_address = metrics_address
     row.start_stages = dict(start_stages)
     session.flush()
+
+
+def newest_token(session: Session) -> int:
+    """The greatest fencing token that any replica ever had; 0: none had one."""
+    return session.scalar(select(func.max(ReplicaRow.fencing_token))) or 0
 
 
 def is_id_used(session: Session, replica_id: str) -> bool:

@@ -79,7 +79,10 @@ class ReplicaRow(ConfigBase):
     """One replica, alive or gone. The id is never reused; liveness itself stays in memory."""
 
     __tablename__ = "replicas"
-    __table_args__ = (Index("replicas_by_deployment", "deployment", "state"),)
+    __table_args__ = (
+        Index("replicas_by_deployment", "deployment", "state"),
+        Index("replicas_by_fencing_token", "fencing_token", unique=True),
+    )
 
     replica_id: Mapped[str] = mapped_column(String(128), primary_key=True)
     deployment: Mapped[str] = mapped_column(String(128))
@@ -96,6 +99,8 @@ class ReplicaRow(ConfigBase):
     """Seconds by stage."""
     rollout: Mapped[int | None] = mapped_column(BigInteger)
     """Whose candidate it was started for; NULL: none's."""
+    fencing_token: Mapped[int | None] = mapped_column(BigInteger)
+    """Grows with every replica; NULL: started before there were tokens."""
     created_at_unix_ns: Mapped[int] = mapped_column(BigInteger)
 
 

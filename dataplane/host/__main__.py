@@ -27,7 +27,7 @@ def main() -> int:
     except (OSError, msgspec.ValidationError, msgspec.DecodeError) as error:
         parser.error(f"--spec {arguments.spec} is no ReplicaSpec: {error}")
     configure_logs("replica", replica_id=spec.replica_id, deployment=spec.deployment)
-    status = StatusFile(arguments.status, spec.replica_id, monotonic_clock)
+    status = StatusFile(arguments.status, spec.replica_id, monotonic_clock, spec.fencing_token)
     settings = ReplicaSettings(host=arguments.host, drain_seconds=arguments.drain_seconds)
     return asyncio.run(run_replica(spec, status, settings))
 

@@ -151,6 +151,11 @@ async def _greet(endpoint: ReplicaEndpoint, link: HostLink) -> None:
         )
     if hello.replica_id != endpoint.replica_id:
         raise WireError(f"replica {hello.replica_id} answers there; the port was reused")
+    if hello.fencing_token != endpoint.fencing_token:
+        raise WireError(
+            f"a process of another start of it answers there: its fencing token is "
+            f"{hello.fencing_token}, and {endpoint.fencing_token} is the one that serves"
+        )
 
 
 def _refused(error: FrameTooLargeError) -> tuple[EngineEvent, EngineEvent]:

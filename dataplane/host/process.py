@@ -34,7 +34,12 @@ class HostProcess:
         """Generate one token from a prompt that shares no prefix cache, until it is released."""
         replica_id = spec.replica_id
         client = HostClient(
-            ReplicaEndpoint(replica_id=replica_id, engine=self._engine, address=address)
+            ReplicaEndpoint(
+                replica_id=replica_id,
+                engine=self._engine,
+                address=address,
+                fencing_token=spec.fencing_token,
+            )
         )
         started = self._clock()
         try:

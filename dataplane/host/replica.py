@@ -91,6 +91,7 @@ async def _serve(
         engine_loop=engine_loop,
         clock=monotonic_clock,
         cached_prefixes=engine.core.cached_prefixes,
+        fencing_token=spec.fencing_token,
     )
     address = await server.start(settings.host)
     metrics_server, metrics_address = metrics.serve(settings.host)

@@ -78,11 +78,12 @@ class HostServer:
         engine_loop: EngineLoop,
         clock: MonotonicClock,
         cached_prefixes: CachedPrefixes | None = None,
+        fencing_token: int = 0,
         max_unread_bytes: int = MAX_UNREAD_BYTES,
     ) -> None:
         """`clock` is the core's. `max_unread_bytes` may wait for one gateway to read before it
         is given up; what the kernel buffers comes on top."""
-        self._hello = Hello(PROTOCOL_VERSION, replica_id, capabilities)
+        self._hello = Hello(PROTOCOL_VERSION, replica_id, capabilities, fencing_token)
         self._vocab_size = vocab_size
         self._engine_loop = engine_loop
         self._clock = clock

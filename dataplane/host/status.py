@@ -20,7 +20,9 @@ from dataplane.engine import ReplicaStatus
 class StatusFile:
     """Keeps the ReplicaStatus at `path` current. One thread writes it."""
 
-    def __init__(self, path: Path, replica_id: str, clock: MonotonicClock) -> None:
+    def __init__(
+        self, path: Path, replica_id: str, clock: MonotonicClock, fencing_token: int = 0
+    ) -> None:
         self._path = path
         self._clock = clock
         self._status = ReplicaStatus(
@@ -30,6 +32,7 @@ class StatusFile:
             address=None,
             metrics_address=None,
             stages={},
+            fencing_token=fencing_token,
         )
 
     @contextlib.contextmanager

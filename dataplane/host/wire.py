@@ -49,6 +49,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     protocol_version: int
     replica_id: str
     capabilities: EngineCapabilities
+    fencing_token: int = 0
+    """Of the spec that it was started from; 0 also from one of a release that had none."""
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):

@@ -7,6 +7,8 @@ it loads, gets none of them.
 import re
 from collections.abc import Mapping, Sequence
 
+from dataplane.process_mark import passed_on
+
 _PASSED = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_CACHE_HOME|LD_LIBRARY_PATH|"
     r"LD_PRELOAD|SSL_CERT_(FILE|DIR)|HF_HOME|HF_HUB_(OFFLINE|CACHE)|TRANSFORMERS_OFFLINE|"
@@ -18,7 +20,7 @@ _SECRET = re.compile(r"KEY|(^|_)TOKEN($|_)|SECRET|PASSWORD|PASSWD|CREDENTIAL|HEA
 
 def server_environment(ours: Mapping[str, str], entries: Sequence[str]) -> dict[str, str]:
     """What of `ours` a server may see, and `entries` of NAME=value over it."""
-    passed = {name: value for name, value in ours.items() if _is_passed(name)}
+    passed = {name: value for name, value in ours.items() if _is_passed(name)} | passed_on(ours)
     return passed | {name: value for name, _, value in (e.partition("=") for e in entries)}
 
 

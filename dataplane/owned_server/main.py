@@ -29,7 +29,7 @@ def run(module: str, create_plan: CreatePlan, create_client: CreateClient) -> in
     except (OSError, msgspec.ValidationError, msgspec.DecodeError) as error:
         parser.error(f"--spec {arguments.spec} is no ReplicaSpec: {error}")
     configure_logs("replica", replica_id=spec.replica_id, deployment=spec.deployment)
-    status = StatusFile(arguments.status, spec.replica_id, monotonic_clock)
+    status = StatusFile(arguments.status, spec.replica_id, monotonic_clock, spec.fencing_token)
     settings = OwnedServerSettings(
         drain_seconds=arguments.drain_seconds, grace_seconds=_GRACE_SECONDS
     )

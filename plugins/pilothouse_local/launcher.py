@@ -26,7 +26,7 @@ from dataplane.processes import (
     kill_group,
     send_signal,
 )
-from dataplane.unreadable import unreadable_spec
+from dataplane.unreadable import is_unreadable, unreadable_spec
 
 ROLE = "replica"
 _SPEC_FILE = "spec.json"
@@ -54,7 +54,8 @@ class LocalLauncher:
         status_path.unlink(missing_ok=True)
         replace_file(spec_path, encoded)
         argv = process.command(str(spec_path), str(status_path))
-        self._processes.start(spec.replica_id, ROLE, argv, hashlib.sha256(encoded).hexdigest())
+        digest = hashlib.sha256(encoded).hexdigest()
+        self._processes.start(spec.replica_id, ROLE, argv, digest, fencing_token=spec.fencing_token)
 
     def observe(self) -> list[ReplicaObservation]:
         """Every replica that was ever launched here and not forgotten, alive or dead."""
@@ -108,6 +109,7 @@ class LocalLauncher:
             is_alive=alive,
             status=status,
             exit_reason=problem if alive else self._explain_exit(record, status, problem),
+            fencing_token=_token(spec, status),
         )
 
     def _read_status(self, record: ProcessRecord) -> tuple[ReplicaStatus | None, str | None]:
@@ -140,6 +142,13 @@ class LocalLauncher:
 
     def _path(self, replica_id: str, file_name: str) -> Path:
         return self._replicas_dir / replica_id / file_name
+
+
+def _token(spec: ReplicaSpec, status: ReplicaStatus | None) -> int | None:
+    """What the process says itself, else what it was started with."""
+    if status is not None and status.fencing_token is not None:
+        return status.fencing_token
+    return None if is_unreadable(spec) else spec.fencing_token
 
 
 def _read_spec(replica_id: str, encoded: bytes) -> ReplicaSpec:

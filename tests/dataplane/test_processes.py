@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dataplane.process_mark import ProcessMark, find_mark, state_identity
 from dataplane.processes import (
     ProcessDirectory,
     ProcessRecord,
@@ -110,6 +112,35 @@ def test_a_reused_pid_is_never_mistaken(directory: ProcessDirectory) -> None:
 def test_a_record_from_before_a_reboot_means_nobody(directory: ProcessDirectory) -> None:
     record = replace(start(directory), boot_id="another boot")
     assert not is_alive(record)
+
+
+def test_a_copy_of_a_directory_has_nobodys_processes(
+    directory: ProcessDirectory, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    record = start(directory)
+    copied = tmp_path_factory.mktemp("elsewhere") / "copy"
+    shutil.copytree(directory.state_dir, copied, copy_function=shutil.copy2)
+    copy = ProcessDirectory(copied)
+    assert (copy.find("one"), copy.records()) == (None, [])
+    twin = start(copy)
+    assert (twin.pid != record.pid, is_alive(record)) == (True, True)
+    terminate(twin, grace_seconds=0)
+    moved = copied.with_name("moved")
+    copied.rename(moved)
+    assert ProcessDirectory(moved).find("one") == twin
+
+
+def test_a_process_and_its_children_are_marked_as_ours(directory: ProcessDirectory) -> None:
+    script = 'sh -c "echo $$; exec sleep 300" & wait'
+    record = directory.start("one", "replica", ("sh", "-c", script), "d1", fencing_token=7)
+    log = Path(record.log_path)
+    wait_until(lambda: log.exists() and log.read_text().strip() != "", "the child's pid")
+    mark = ProcessMark(
+        state=state_identity(directory.state_dir), role="replica", name="one", fencing_token=7
+    )
+    assert find_mark(record.pid) == mark
+    wait_until(lambda: find_mark(int(log.read_text())) == mark, "the child's mark")
+    assert find_mark(os.getpid()) is None
 
 
 def test_terminate_lets_a_process_end_by_itself(directory: ProcessDirectory) -> None:

@@ -115,6 +115,7 @@ def test_a_problem_holds_starts_and_ends_nothing_that_runs() -> None:
 def test_a_digest_ignores_the_id_and_the_order_of_settings_and_nothing_else() -> None:
     same = replace(TEMPLATE, replica_id="chat-9", settings={"b": 2, "a": 1})
     assert spec_digest(same) == CHAT.digest
+    assert spec_digest(replace(same, fencing_token=7)) == CHAT.digest
     for other in (
         replace(TEMPLATE, settings={"a": 1, "b": 3}),
         replace(TEMPLATE, model_revision="m@2"),
@@ -122,6 +123,16 @@ def test_a_digest_ignores_the_id_and_the_order_of_settings_and_nothing_else() ->
         replace(TEMPLATE, artifact="/other"),
     ):
         assert spec_digest(other) != CHAT.digest
+
+
+def test_a_digest_is_the_one_that_earlier_releases_stored() -> None:
+    """Else an upgrade would restart every replica."""
+    spec = ReplicaSpec(
+        replica_id="x", deployment="chat", engine="fake", model_name="m", model_revision="m@1",
+        engine_config_revision="e@1", artifact="/w", protocol_version=2,
+        settings={"b": {"z": 1, "a": [1, 2]}, "a": None},
+    )  # fmt: skip
+    assert spec_digest(spec) == "f8c5a4794e918612320f6192e0a6ea3964d7bba33ea134daf7b8a43cedf2cc06"
 
 
 def test_a_replica_that_speaks_another_protocol_is_replaced() -> None:

@@ -81,6 +81,7 @@ async def serve(
     *,
     max_unread_bytes: int = MAX_UNREAD_BYTES,
     leak_bound_seconds: float = LEAK_BOUND_SECONDS,
+    fencing_token: int = 0,
 ) -> AsyncIterator[ServedEngine]:
     """Serve `core` until the block ends."""
     metrics = HostMetrics(SPEC)
@@ -98,6 +99,7 @@ async def serve(
         engine_loop=engine_loop,
         clock=monotonic_clock,
         cached_prefixes=core.cached_prefixes,
+        fencing_token=fencing_token,
         max_unread_bytes=max_unread_bytes,
     )
     address = await server.start("127.0.0.1")

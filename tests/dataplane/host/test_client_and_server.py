@@ -100,6 +100,19 @@ def test_another_replica_on_a_reused_port_is_refused(tokenizer: Tokenizer) -> No
     run(scenario())
 
 
+def test_a_process_with_another_fencing_token_is_refused(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async with serve(EchoCore(), tokenizer, fencing_token=7) as served:
+            meant = replace(endpoint_at(served.address), fencing_token=9)
+            with pytest.raises(EngineUnavailableError, match="fencing token is 7, and 9"):
+                await HostClient(meant).connect()
+            client = HostClient(replace(meant, fencing_token=7))
+            await client.connect()
+            await client.close()
+
+    run(scenario())
+
+
 def test_an_address_where_nobody_listens_is_unavailable(unused_address: str) -> None:
     async def scenario() -> None:
         with pytest.raises(EngineUnavailableError, match="connecting to"):

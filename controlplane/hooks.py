@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pluggy
 
@@ -29,6 +30,52 @@ class ReplicaObservation:
     exit_reason: str | None = None
     fencing_token: int | None = None
     """Of the process that is there; None: nothing tells."""
+
+
+class StrayKind(StrEnum):
+    """How a process is where it should not be."""
+
+    REMAINS = "remains"
+    """It was started for a replica whose own process is gone, or is another one."""
+    INTRUDER = "intruder"
+    """It listens on the port of a replica, and is none of that replica's processes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayProcess:
+    """A process that a launcher found astray."""
+
+    stray_id: str
+    """Names this very process, and never another one."""
+    kind: StrayKind
+    pid: int | None
+    """None: another user's, of which nothing is told."""
+    replica_id: str
+    """What it was started for, or whose port it has."""
+    fencing_token: int
+    command: str
+    ports: tuple[int, ...]
+    """Where it listens; of an intruder, the replica's alone."""
+    resident_bytes: int | None
+    """Of the host's memory; None: not told."""
+    device_bytes: int | None
+    """Of devices' memory; None: nothing tells."""
+
+
+@runtime_checkable
+class StrayFinder(Protocol):
+    """A launcher that can look for strays is one as well. Called as launchers are."""
+
+    def find_strays(self) -> list[StrayProcess]:
+        """All that are there now."""
+        ...
+
+    def end_stray(self, stray_id: str) -> None:
+        """End exactly that process, at once, if the last look told it; nothing else is touched.
+
+        Raises ValueError for an intruder: a stranger is nobody's to end. OSError when it cannot.
+        """
+        ...
 
 
 class Launcher(Protocol):

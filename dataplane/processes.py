@@ -55,6 +55,8 @@ class ProcessRecord:
     started_at_unix_ns: int
     state: str = ""
     """The state directory that it was started in, as `state_identity` has it; "": not told."""
+    fencing_token: int = 0
+    """Of a replica; 0: it has none."""
 
 
 class ProcessDirectory:
@@ -111,6 +113,7 @@ class ProcessDirectory:
                 log_path=str(log_path),
                 started_at_unix_ns=self._clock(),
                 state=state,
+                fencing_token=fencing_token,
             )
             replace_file(self._path(name), msgspec.json.encode(record))
             os.write(gate_write, b"go\n")

@@ -83,6 +83,13 @@ class CatchUp:
             if replica is not None and replica.state is not ReplicaState.DRAINING:
                 self._note_probe(replica, result)
 
+    def with_intruders(self, why_by_replica: Mapping[str, str]) -> None:
+        """Give up replicas on whose port somebody else listens: their requests may reach it."""
+        for replica_id, why in why_by_replica.items():
+            replica = self._roster.find(replica_id)
+            if replica is not None and replica.state is ReplicaState.READY:
+                self._give_up(replica, why)
+
     def note_end(self, replica: Replica, reason: str, stage: str | None) -> None:
         """It has ended, or never began; `stage`: what it was in by then."""
         state, why = self._judge_end(replica, reason, stage)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from controlplane.operator.page_look import PageLook
 from controlplane.operator.restart import Restart
+from controlplane.operator.stray import Stray
 from controlplane.slo.silences import Silence
 from controlplane.store.overrides import StoredOverride
 from dataplane.clock import WallClock, wall_clock
@@ -77,6 +78,7 @@ class ObservedState:
         self._silences: list[Silence] = []
         self._looks: dict[str, PageLook] = {}
         self._restarts: dict[str, Restart] = {}
+        self._strays: list[Stray] = []
 
     def put_gateway(self, report: GatewayReport) -> None:
         """Keep the newest report of the process `report.gateway_id`, and forget those that had
@@ -180,6 +182,16 @@ class ObservedState:
         """The newest; None: none was seen."""
         with self._lock:
             return self._restarts.get(replica_id)
+
+    def set_strays(self, strays: list[Stray]) -> None:
+        """Replace what was known of processes that should not be, newest first."""
+        with self._lock:
+            self._strays = strays
+
+    def strays(self) -> list[Stray]:
+        """Those that are there, and those that went of late, newest first."""
+        with self._lock:
+            return list(self._strays)
 
     def set_replicas(self, replicas: list[ObservedReplica]) -> None:
         """Replace the observation of all replicas by a newer one."""

@@ -38,6 +38,7 @@ from controlplane.operator.roster import Roster
 from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.sight import Sight, Sighting
 from controlplane.operator.snapshot import read_tenants
+from controlplane.operator.strays import Strays
 from controlplane.store.database import Database
 from controlplane.store.deployments import (
     DesiredDeployment,
@@ -81,6 +82,7 @@ class Reconciler:
         self._backoff = Backoff(clock)
         self._roster = Roster(database, clock, wall)
         self._sight = Sight(plugins, self._attached, self._roster, self._faults, calls, clock, wall)
+        self._strays = Strays(plugins, self._roster, self._faults, calls, settings, clock, wall)
         self._catch_up = CatchUp(
             plugins, observed, self._roster, self._sight, self._attached, self._faults,
             self._backoff, probes, settings, clock, wall,
@@ -115,6 +117,7 @@ class Reconciler:
         desired = [self._with_sight(each) for each in desired]
         self._catch_up.with_sightings(sightings)
         self._catch_up.with_probes()
+        self._catch_up.with_intruders(self._strays.intruded())
         plan = self._plan(desired)
         self._begin_stops(plan.stops)
         self._advance_drains()
@@ -174,6 +177,7 @@ class Reconciler:
         names = {each.launcher for each in desired if each.problem is None}
         names |= {replica.launcher for replica in self.replicas}
         self._sight.ask(names)
+        self._strays.look(names)
         self._calls.wait(_SIGHT_SECONDS)
         self._calls.settle()
         return self._sight.take(names)
@@ -268,6 +272,7 @@ class Reconciler:
                 replica.has_left_at_version = version
         self._note_settled(plan, deployments)
         now = self._wall()
+        self._observed.set_strays(self._strays.all)
         find_look = self._observed.find_look
         self._observed.set_replicas(
             [replica.observed(now, find_look(replica.replica_id)) for replica in self.replicas]

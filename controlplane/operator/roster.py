@@ -18,12 +18,14 @@ from controlplane.store.database import Database
 from controlplane.store.replicas import (
     ReplicaState,
     add_replica,
+    find_state,
     is_id_used,
     list_unended,
     move_replica,
     newest_token,
     note_adoption,
     note_reach,
+    note_remains,
     note_restart,
     set_addresses,
 )
@@ -71,6 +73,17 @@ class Roster:
         """The greatest fencing token that any replica ever had; 0: none had one."""
         with self._database.reading() as session:
             return newest_token(session)
+
+    def find_state(self, replica_id: str) -> ReplicaState | None:
+        """Where a replica stands, or how it ended; None: none ever had that id."""
+        with self._database.reading() as session:
+            return find_state(session, replica_id)
+
+    def note_remains(self, replica_id: str, reason: str) -> None:
+        """What was left of a replica that the database knows was ended."""
+        with self._database.session() as session:
+            note_remains(session, replica_id, reason=reason, now_unix_ns=self._wall())
+        _log.warning("remains ended", replica_id=replica_id, reason=reason)
 
     def enter_new(self, desired: DesiredReplicas, reason: str) -> Replica:
         """One more replica of a deployment, under an id that nobody ever had."""

@@ -29,6 +29,9 @@ class OperatorSettings:
     fresh_report_seconds: float = 5.0
     """A gateway that was silent for longer is not waited for."""
 
+    stray_look_seconds: float = 5.0
+    """How often launchers look for processes that should not be."""
+
     @property
     def force_seconds(self) -> float:
         """From the decision to end a replica until it is ended by force."""

@@ -90,8 +90,11 @@ class Sight:
                     found.forget(replica_id)
 
             def note(error: str | None) -> None:
-                if error is None:
-                    self._cleared_at[replica_id] = self._clock()
+                if error is not None:
+                    return
+                if is_alive and self._roster.find_state(replica_id) is not None:
+                    self._roster.note_remains(replica_id, "its process lived on, and was ended")
+                self._cleared_at[replica_id] = self._clock()
 
             self._calls.put(deployment, f"remains of {replica_id}", act, note)
 

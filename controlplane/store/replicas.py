@@ -146,6 +146,18 @@ def note_restart(session: Session, replica_id: str, *, reason: str, now_unix_ns:
     _note(session, replica_id, state, reason, now_unix_ns)
 
 
+def note_remains(session: Session, replica_id: str, *, reason: str, now_unix_ns: int) -> None:
+    """Something of it outlived it, and was ended: a line in the history, no new state."""
+    state = ReplicaState(_get(session, replica_id).state)
+    _note(session, replica_id, state, reason, now_unix_ns)
+
+
+def find_state(session: Session, replica_id: str) -> ReplicaState | None:
+    """Where it stands, or how it ended; None: no replica ever had that id."""
+    row = session.get(ReplicaRow, replica_id)
+    return None if row is None else ReplicaState(row.state)
+
+
 _UNREACHED = ReplicaState.UNREACHABLE
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from controlplane.hooks import ReplicaObservation
+from controlplane.hooks import ReplicaObservation, StrayProcess
 from dataplane.atomic_file import replace_file
 from dataplane.engine import EngineProcess, ReplicaSpec, ReplicaStatus
+from dataplane.process_mark import state_identity
 from dataplane.processes import (
     ProcessDirectory,
     ProcessRecord,
@@ -27,6 +28,7 @@ from dataplane.processes import (
     send_signal,
 )
 from dataplane.unreadable import is_unreadable, unreadable_spec
+from pilothouse_local.strays import Owner, Serving, StrayHunt
 
 ROLE = "replica"
 _SPEC_FILE = "spec.json"
@@ -42,6 +44,7 @@ class LocalLauncher:
         self._processes = ProcessDirectory(state_dir)
         self._exit_codes: dict[str, int] = {}  # of our own children, whose end is told only once
         self._reaping = threading.Lock()
+        self._hunt: StrayHunt | None = None  # made when there is a directory to look at
 
     def launch(self, spec: ReplicaSpec, process: EngineProcess) -> None:
         """Start a replica that outlives the caller; nothing happens when it runs already."""
@@ -88,6 +91,26 @@ class LocalLauncher:
         self._processes.forget(replica_id)
         self._exit_codes.pop(replica_id, None)
         shutil.rmtree(self._replicas_dir / replica_id, ignore_errors=True)
+
+    def find_strays(self) -> list[StrayProcess]:
+        """What replicas that ended left running, and who listens on the ports of those that run."""
+        if self._hunt is None:
+            try:
+                self._hunt = StrayHunt(state_identity(self._processes.state_dir), ROLE)
+            except FileNotFoundError:
+                return []  # nothing was ever started here
+        alive = [each for each in self._processes.records() if is_alive(each)]
+        return self._hunt.find([self._serving(each) for each in alive if each.role == ROLE])
+
+    def end_stray(self, stray_id: str) -> None:
+        """End what a replica left, as told at the last look, and nothing else."""
+        if self._hunt is not None:
+            self._hunt.end(stray_id)
+
+    def _serving(self, record: ProcessRecord) -> Serving:
+        status, _ = self._read_status(record)
+        port = None if status is None or status.address is None else _port(status.address)
+        return Serving(owner=Owner(record.name, record.fencing_token), pid=record.pid, port=port)
 
     def _observe(self, replica_id: str, encoded_spec: bytes) -> ReplicaObservation:
         spec = _read_spec(replica_id, encoded_spec)
@@ -142,6 +165,12 @@ class LocalLauncher:
 
     def _path(self, replica_id: str, file_name: str) -> Path:
         return self._replicas_dir / replica_id / file_name
+
+
+def _port(address: str) -> int | None:
+    """Of host:port or http://host:port."""
+    port = address.rstrip("/").rpartition(":")[2]
+    return int(port) if port.isdigit() else None
 
 
 def _token(spec: ReplicaSpec, status: ReplicaStatus | None) -> int | None:

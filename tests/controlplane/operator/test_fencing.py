@@ -18,22 +18,25 @@ def tokens(room: Room) -> list[int]:
     return [replica.spec.fencing_token for replica in room.reconciler.replicas]
 
 
+def fenced_endpoints(room: Room) -> list[int]:
+    """As gateways are told of them."""
+    (chat,) = room.snapshot().deployments
+    return sorted(each.fencing_token for each in chat.replicas)
+
+
 def test_tokens_grow_with_every_replica_and_reach_gateways_and_process(room: Room) -> None:
     room.apply(replicas=2)
     room.reconcile_until(room.is_settled)
-    assert sorted(tokens(room)) == [1, 2]
-    (chat,) = room.snapshot().deployments
-    assert sorted(each.fencing_token for each in chat.replicas) == [1, 2]
+    assert sorted(tokens(room)) == fenced_endpoints(room) == [1, 2]
     pids = {r.pid for r in room.reconciler.replicas}
     for pid in pids:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    room.reconcile_until(lambda: room.is_settled() and sorted(tokens(room)) == [3, 4])
+    room.reconcile_until(lambda: fenced_endpoints(room) == [3, 4])
     room.end_control_plane()
     room.begin_control_plane()
     room.apply(replicas=3)
-    room.reconcile_until(lambda: room.is_settled() and len(tokens(room)) == 3)
-    assert sorted(tokens(room)) == [3, 4, 5]
+    room.reconcile_until(lambda: fenced_endpoints(room) == [3, 4, 5])
 
 
 def test_what_has_a_replicas_name_with_another_token_is_ended_and_not_taken_for_it(
@@ -52,9 +55,10 @@ def test_what_has_a_replicas_name_with_another_token_is_ended_and_not_taken_for_
     room.reconcile_until(lambda: room.is_settled() and tokens(room) == [10])
     room.reconcile_until(lambda: room.num_alive() == 1)
     assert before.replica_id not in room.endpoints()
-    state, reason = room.history(before.replica_id)[-1]
+    (state, reason), (_, last) = room.history(before.replica_id)[-2:]
     assert state == "stopped"
     assert "shows fencing token 1, not 9" in reason
+    assert "its process lived on" in last
     record = ProcessDirectory(room.folder / "state").find(before.replica_id)
     assert record is None or not is_alive(record)
 

@@ -204,6 +204,9 @@ CONTROLPLANE_DEPLOYMENT_HELD = "pilothouse_controlplane_deployment_held"
 CONTROLPLANE_DEPLOYMENT_FAILURES = "pilothouse_controlplane_deployment_failures_in_a_row"
 """Of replicas that were started from what is desired now. It stays while the next one starts, and
 is gone once all have been ready for a minute."""
+CONTROLPLANE_STRAY_PROCESSES = "pilothouse_controlplane_stray_processes"
+"""By kind: zombie, orphan or intruder, as the operator's last look had them; 0 where there are
+none."""
 CONTROLPLANE_GATEWAY_REPORT_AGE_SECONDS = "pilothouse_controlplane_gateway_report_age_seconds"
 CONTROLPLANE_SNAPSHOT_VERSION = "pilothouse_controlplane_snapshot_version"
 CONTROLPLANE_OPERATOR_PASSES = "pilothouse_controlplane_operator_passes_total"

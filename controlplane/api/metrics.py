@@ -16,6 +16,7 @@ from controlplane.api.diagnosis_metrics import collect_diagnosis
 from controlplane.api.request_data import collect_request_data
 from controlplane.api.rollout_metrics import collect_rollouts
 from controlplane.api.span_counters import span_counters
+from controlplane.operator.stray import StrayJudgement
 from dataplane import names
 from dataplane.access import AuthMode
 
@@ -33,6 +34,7 @@ class StateCollector(Collector):
         yield self._replicas()
         yield self._held()
         yield self._failures()
+        yield self._strays()
         yield self._ages()
         yield from self._snapshot()
         operator = self._state.operator
@@ -81,6 +83,18 @@ class StateCollector(Collector):
         )
         for name, number in sorted(self._state.operator.failures.items()):
             family.add_metric((name,), number)
+        return family
+
+    def _strays(self) -> Metric:
+        family = GaugeMetricFamily(
+            names.CONTROLPLANE_STRAY_PROCESSES,
+            "Processes that outlived their replica, or sit on the port of one.",
+            labels=(names.LABEL_KIND,),
+        )
+        strays = self._state.observed.strays()
+        there = Counter(each.kind for each in strays if each.ended_at_unix_ns is None)
+        for kind in StrayJudgement:
+            family.add_metric((kind.value,), there[kind])
         return family
 
     def _ages(self) -> Metric:

@@ -115,12 +115,23 @@ class CatchUp:
         if token is not None and token != replica.spec.fencing_token:
             self._fence_off(replica, observation, token)
             return
-        replica.note_seen(observation.status, observation.pid, sighting.began_at_unix_ns)
+        replica.note_seen(observation.status, observation.pid, self._seen_at(replica, sighting))
         if observation.is_alive:
             self._follow(replica)
         else:
             reason = observation.exit_reason or "its process is gone"
             self.note_end(replica, reason, _stage(observation))
+
+    def _seen_at(self, replica: Replica, sighting: Sighting) -> int:
+        """Of an attached endpoint nothing is seen but what gateways, or its page, tell."""
+        if replica.launcher == ATTACHED:
+            age = self._reach.age_of(replica.replica_id)
+            return replica.seen_at_unix_ns if age is None else self._wall() - int(age * 1e9)
+        if replica.launcher == OBSERVED:
+            look = self._observed.find_look(replica.replica_id)
+            at = None if look is None else look.page_at_unix_ns
+            return replica.seen_at_unix_ns if at is None else at
+        return sighting.began_at_unix_ns
 
     def _fence_off(self, replica: Replica, observation: ReplicaObservation, token: int) -> None:
         """What has its name is a process of another start of it: it is ended, and not it."""

@@ -45,6 +45,7 @@ class ObservedReplica:
     probed_at_unix_ns: int | None
     """When it last generated a token for a probe."""
     observed_at_unix_ns: int
+    """When whoever shows it (its launcher; gateways, of an attached endpoint) last did so."""
     is_observed_only: bool = False
     """No request reaches it through Pilothouse, which reads its metrics."""
     look: PageLook | None = None
@@ -53,6 +54,8 @@ class ObservedReplica:
     """Somebody else's server: others may send it requests too."""
     rollout: int | None = None
     """Whose candidate it was started for."""
+    fencing_token: int = 0
+    """Grows with every replica that is started; 0: it was started before there were tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class ObservedState:
         self._looks: dict[str, PageLook] = {}
         self._restarts: dict[str, Restart] = {}
         self._strays: list[Stray] = []
+        self._failures: dict[str, int] = {}
+        self._holds: dict[str, str] = {}
 
     def put_gateway(self, report: GatewayReport) -> None:
         """Keep the newest report of the process `report.gateway_id`, and forget those that had
@@ -182,6 +187,16 @@ class ObservedState:
         """The newest; None: none was seen."""
         with self._lock:
             return self._restarts.get(replica_id)
+
+    def set_failures(self, failures: dict[str, int], holds: dict[str, str]) -> None:
+        """Replace how many replicas of each deployment failed in a row, and what each waits for."""
+        with self._lock:
+            self._failures, self._holds = failures, holds
+
+    def failures(self) -> tuple[dict[str, int], dict[str, str]]:
+        """As they were set last."""
+        with self._lock:
+            return self._failures, self._holds
 
     def set_strays(self, strays: list[Stray]) -> None:
         """Replace what was known of processes that should not be, newest first."""

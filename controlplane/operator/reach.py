@@ -24,21 +24,23 @@ class Reach:
         self._settings = settings
         self._clock = clock
         self._lost: dict[str, _Lost] = {}
-        self._is_told: frozenset[str] = frozenset()
+        self._ages: dict[str, float] = {}
 
     def read_reports(self, reports: Iterable[tuple[GatewayReport, float]]) -> None:
         """Who is connected to what, by the reports that are not too old to say so."""
         connected: set[str] = set()
         errors: dict[str, str] = {}
+        self._ages = {}
         for report, age_seconds in reports:
             if age_seconds > self._settings.fresh_report_seconds:
                 continue
             for each in report.replicas:
+                told = self._ages.get(each.replica_id, age_seconds)
+                self._ages[each.replica_id] = min(age_seconds, told)
                 if each.is_connected:
                     connected.add(each.replica_id)
                 else:
                     errors[each.replica_id] = each.error or "it says not why"
-        self._is_told = frozenset(connected | errors.keys())
         now = self._clock()
         self._lost = {
             replica_id: _Lost(
@@ -50,7 +52,11 @@ class Reach:
 
     def is_told(self, replica_id: str) -> bool:
         """Whether any gateway says something of it now."""
-        return replica_id in self._is_told
+        return replica_id in self._ages
+
+    def age_of(self, replica_id: str) -> float | None:
+        """Of the newest report that tells of it, in seconds; None: none does."""
+        return self._ages.get(replica_id)
 
     def why_unreachable(self, replica_id: str) -> str | None:
         """What gateways say; None where one reaches it, or it was lost only just now."""

@@ -275,11 +275,12 @@ class Reconciler:
         self._observed.set_strays(self._strays.all)
         find_look = self._observed.find_look
         self._observed.set_replicas(
-            [replica.observed(now, find_look(replica.replica_id)) for replica in self.replicas]
+            [replica.observed(find_look(replica.replica_id)) for replica in self.replicas]
         )
         holds = {**self._faults.by_deployment, **self._calls_of(deployments), **plan.holds}
         self.holds, self.candidate_holds = by_arm(holds, desired)
         self.retries = self._retries_of(desired, now)
+        self._observed.set_failures(self.failures, self.holds)
 
     def _calls_of(self, deployments: Sequence[DesiredDeployment]) -> dict[str, str]:
         """What deployments wait for because a launcher fails or does not answer."""

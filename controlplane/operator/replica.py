@@ -44,8 +44,9 @@ class Replica:
     """An earlier control plane left it, and it was not seen since."""
     launched_at: float | None = None
     """When its launch had returned; None: it has not."""
-    seen_at_unix_ns: int | None = None
-    """When its launcher last showed it; None: not yet."""
+    seen_at_unix_ns: int
+    """When somebody last showed it: its launcher, or gateways of an attached endpoint. Until then,
+    when it was entered or read from the database."""
     is_hung: bool = False
     """It answers nobody, so it is not waited for."""
     is_told_to_end: bool = False
@@ -90,7 +91,7 @@ class Replica:
             rollout=self.rollout,
         )
 
-    def observed(self, now_unix_ns: int, look: PageLook | None = None) -> ObservedReplica:
+    def observed(self, look: PageLook | None = None) -> ObservedReplica:
         """As console and API see it. `look`: at the page of one that is only observed."""
         return ObservedReplica(
             replica_id=self.replica_id,
@@ -105,7 +106,8 @@ class Replica:
             metrics_address=self.metrics_address,
             start_stages=self.start_stages,
             probed_at_unix_ns=self.probed_at_unix_ns,
-            observed_at_unix_ns=now_unix_ns,
+            observed_at_unix_ns=self.seen_at_unix_ns,
+            fencing_token=self.spec.fencing_token,
             is_observed_only=self.launcher == OBSERVED,
             look=look,
             is_attached=self.launcher in ATTACHED_LAUNCHERS,
@@ -113,7 +115,7 @@ class Replica:
         )
 
 
-def from_store(stored: StoredReplica, now: float) -> Replica:
+def from_store(stored: StoredReplica, now: float, now_unix_ns: int) -> Replica:
     """A replica of an earlier control plane, as the database knows it."""
     return Replica(
         spec=stored.spec,
@@ -123,6 +125,7 @@ def from_store(stored: StoredReplica, now: float) -> Replica:
         rollout=stored.rollout,
         reason=stored.reason,
         since_at=now,
+        seen_at_unix_ns=now_unix_ns,
         is_recalled=True,
         launched_at=now,
         unreachable=stored.reason if stored.reason.startswith((UNREACHED, UNANSWERED)) else None,

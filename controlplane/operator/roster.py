@@ -61,8 +61,10 @@ class Roster:
         """Take over what an earlier control plane had, as the database knows it."""
         with self._database.reading() as session:
             stored = list_unended(session)
-        now = self._clock()
-        self._replicas = {each.spec.replica_id: from_store(each, now) for each in stored}
+        now, now_unix_ns = self._clock(), self._wall()
+        self._replicas = {
+            each.spec.replica_id: from_store(each, now, now_unix_ns) for each in stored
+        }
 
     def was_used(self, replica_id: str) -> bool:
         """A replica had this id at any time, of this control plane or an earlier one."""
@@ -122,6 +124,7 @@ class Roster:
             state=ReplicaState.STARTING,
             reason=reason,
             since_at=self._clock(),
+            seen_at_unix_ns=self._wall(),
         )
         self._replicas[spec.replica_id] = replica
         _log.info("replica entered", replica_id=spec.replica_id, reason=reason)

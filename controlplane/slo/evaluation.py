@@ -122,12 +122,17 @@ class AlertCourse:
 def alerts_of(
     standings: Sequence[Standing], unseen: Iterable[str], links: Links, now_unix_ns: int
 ) -> list[Alert]:
-    """All that fire."""
-    teams = {each.promise.deployment: each.promise.alerting.team for each in standings}
+    """All that fire by what requests met, or because nobody sees them."""
+    teams = teams_of(standings)
     found = [
         alert for standing in standings for alert in burning_alerts(standing, links, now_unix_ns)
     ]
     return [*found, *(unseen_alert(name, teams.get(name), links, now_unix_ns) for name in unseen)]
+
+
+def teams_of(standings: Iterable[Standing]) -> dict[str, str | None]:
+    """Whose each deployment is, by its contract."""
+    return {each.promise.deployment: each.promise.alerting.team for each in standings}
 
 
 def by_deployment(alerts: Iterable[Alert]) -> Mapping[str | None, list[Alert]]:

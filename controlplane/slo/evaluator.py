@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from controlplane.operator.observed import ObservedState
-from controlplane.slo.alert import AlertSubject
+from controlplane.slo.alert import Alert, AlertSubject
 from controlplane.slo.alert_windows import MINUTE
-from controlplane.slo.evaluation import AlertCourse, Evaluated, alerts_of
+from controlplane.slo.evaluation import AlertCourse, Evaluated, alerts_of, teams_of
+from controlplane.slo.operator_alerts import crash_loop_alerts, stray_alerts
+from controlplane.slo.prometheus.alerts_of_serving import CRASH_LOOP
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.promised_now import promises_now
 from controlplane.slo.reading import SEEN_SECONDS, StandingReader, seen_deployments
@@ -75,6 +77,7 @@ class Evaluator:
             unseen = self._unseen(session, desired, standings, now_unix)
         has_listened = self._has_listened(now_unix_ns)
         firing = alerts_of(standings, unseen if has_listened else (), self._links, now_unix_ns)
+        firing += self._of_operator(standings, now_unix_ns)
         no_data = {
             each.promise.deployment for each in standings if each.state is SLOState.NO_DATA
         } | set(unseen)
@@ -88,6 +91,14 @@ class Evaluator:
     def note_taken(self, evaluation: Evaluation) -> None:
         """Whoever keeps alerts took all of it."""
         self._course.note_taken(evaluation.alerts.ended)
+
+    def _of_operator(self, standings: Sequence[Standing], now_unix_ns: int) -> list[Alert]:
+        observed, links = self._observed, self._links
+        failures, holds = observed.failures()
+        return [
+            *crash_loop_alerts(failures, holds, teams_of(standings), links, now_unix_ns),
+            *stray_alerts(observed.strays(), links, now_unix_ns),
+        ]
 
     def _has_listened(self, now_unix_ns: int) -> bool:
         away_ns = now_unix_ns - self._heard_until_unix_ns
@@ -116,5 +127,8 @@ class Evaluator:
 
 
 def _may_have_ended(no_data: set[str], has_listened: bool) -> Callable[[AlertSubject], bool]:
-    """What is not seen cannot have ended, as long as nobody has listened for long enough."""
-    return lambda subject: has_listened or subject.deployment not in no_data
+    """What is not seen cannot have ended, as long as nobody has listened for long enough. Nor has
+    a loop of failures: a new operator begins to count them."""
+    return lambda subject: (
+        has_listened or (subject.deployment not in no_data and subject.name != CRASH_LOOP)
+    )

@@ -4,7 +4,9 @@ from controlplane.slo.alert_windows import MINUTE, Severity
 from controlplane.slo.prometheus.static_alert import OF_DEPLOYMENT, StaticAlert
 from dataplane import names
 
-_LOOP_FROM = 3
+CRASH_LOOP = "PilothouseReplicaCrashLoop"
+STRAY_PROCESS = "PilothouseStrayProcess"
+LOOP_FROM = 3
 """Failures in a row: one is replaced at once, two may be chance."""
 _FAILURES = f"max_over_time({names.CONTROLPLANE_DEPLOYMENT_FAILURES}[5m])"
 """Of the last minutes: a replica that is ready for moments between two failures ends no loop."""
@@ -54,15 +56,26 @@ OF_SERVING = (
         page=OF_DEPLOYMENT,
     ),
     StaticAlert(
-        name="PilothouseReplicaCrashLoop",
+        name=CRASH_LOOP,
         severity=Severity.PAGE,
-        expr=f"{_FAILURES} >= {_LOOP_FROM}",
+        expr=f"{_FAILURES} >= {LOOP_FROM}",
         for_seconds=0,
         summary="Replicas of a deployment fail again and again",
         description="{{ $value }} replicas of {{ $labels.deployment }} failed one after the "
         "other. Its page says how the last one ended, and when the next one is started.",
         runbook="replica-crash-loop",
         page=OF_DEPLOYMENT,
+    ),
+    StaticAlert(
+        name=STRAY_PROCESS,
+        severity=Severity.TICKET,
+        expr=f"max by ({names.LABEL_KIND}) ({names.CONTROLPLANE_STRAY_PROCESSES}) > 0",
+        for_seconds=2 * MINUTE,
+        summary="A process is there that should not be",
+        description="{{ $value }} of kind {{ $labels.kind }}: it outlived its replica and could "
+        "not be ended, or it listens on a replica's port and is none of ours.",
+        runbook="stray-process",
+        page="deployments",
     ),
     StaticAlert(
         name="PilothouseDeploymentHeld",

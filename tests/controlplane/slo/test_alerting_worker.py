@@ -17,6 +17,8 @@ from controlplane.slo.reading import StandingReader
 from controlplane.slo.silences import SilenceKind, SilenceScope
 from controlplane.store.connection import DatabaseKind
 from controlplane.store.counts import add_counts
+from controlplane.store.incident import IncidentState
+from controlplane.store.incident_lists import list_current
 from controlplane.store.request_rows import CountKey
 from controlplane.store.revisions import apply_documents
 from controlplane.store.series import MinuteSample, add_samples
@@ -95,6 +97,12 @@ class Installation:
         """Grades, as incidents have them."""
         book = AlertBook(self.config_db)
         return {each.subject.grade for each in book.firing(AlertSource.CONTROL_PLANE)}
+
+    def num_open(self) -> int:
+        """Incidents of the deployment that are not over."""
+        with self.config_db.reading() as session:
+            found = list_current(session, "chat", self.clock() - HOUR * NS)
+        return sum(each.state is not IncidentState.RESOLVED for each, _ in found)
 
 
 @pytest.fixture
@@ -201,6 +209,24 @@ def test_a_deployment_that_no_gateway_tells_of_is_an_alert_once_somebody_listene
     assert alert["name"] == "PilothouseDeploymentUnseen"
     assert alert["deployment"] == "chat"
     assert installation.firing() == {None}
+
+
+def test_a_crash_loop_opens_an_incident_and_a_restart_does_not_end_it(
+    installation: Installation,
+) -> None:
+    installation.observed.set_failures({"chat": 3}, {"chat": "next start in 2 s"})
+    with installation.alerting() as worker:
+        (told,) = installation.hook.wait_for(1)
+        _passes(worker)
+    (alert,) = told["firing"]
+    assert (alert["name"], alert["deployment"]) == ("PilothouseReplicaCrashLoop", "chat")
+    installation.now += MINUTE
+    installation.observed.set_failures({}, {})  # a new operator begins to count
+    with installation.alerting() as worker:
+        _passes(worker)
+        assert installation.num_open() == 1
+        _listen(installation, worker, 7)
+        _until(lambda: installation.num_open() == 0)
 
 
 def test_a_burn_from_before_a_restart_does_not_end_because_nobody_listened(

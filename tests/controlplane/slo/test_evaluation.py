@@ -5,13 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.hooks import StrayKind, StrayProcess
+from controlplane.operator.stray import Stray, StrayJudgement
 from controlplane.slo.alert import Alert, AlertSource, AlertSubject
 from controlplane.slo.alert_windows import BURN_WINDOWS, HOUR, Severity
 from controlplane.slo.evaluation import AlertCourse, alerts_of
 from controlplane.slo.event_counts import NO_EVENTS, EventCounts
+from controlplane.slo.operator_alerts import crash_loop_alerts, stray_alerts
 from controlplane.slo.prometheus.burning import burning_groups
 from controlplane.slo.prometheus.links import Links
 from controlplane.slo.prometheus.rules import AlertRule
+from controlplane.slo.prometheus.static_alerts import STATIC_ALERTS
 from controlplane.slo.promised import Promise, promises_of
 from controlplane.slo.standing import Standing, standing_of
 from dataplane import names
@@ -128,3 +132,30 @@ def _source(alert: Alert) -> AlertSource:
 def test_the_control_plane_says_that_it_was_itself() -> None:
     found = alerts_of([_standing(_bad(0.2))], ["batch"], LINKS, NOW)
     assert set(map(_source, found)) == {AlertSource.CONTROL_PLANE}
+
+
+def test_a_crash_loop_and_a_lasting_stray_are_the_alerts_that_prometheus_makes_of_them() -> None:
+    failures = {"batch": 2, "chat": 3}
+    (loop,) = crash_loop_alerts(failures, {"chat": "next start in 4 s"}, {}, LINKS, NOW)
+    assert (loop.subject.name, loop.subject.deployment) == ("PilothouseReplicaCrashLoop", "chat")
+    assert "next start in 4 s" in loop.description
+    (stray,) = stray_alerts([_stray(seconds=61), _stray(seconds=10)], LINKS, NOW)
+    assert (stray.subject.name, stray.subject.deployment) == ("PilothouseStrayProcess", None)
+    assert "pid 61" in stray.description
+    assert "pid 10" not in stray.description
+    of_rules = {each.name: each.severity for each in STATIC_ALERTS}
+    for each in (loop, stray):
+        assert of_rules[each.subject.name] is each.subject.severity
+    gone = replace(_stray(seconds=90), ended_at_unix_ns=NOW)
+    assert stray_alerts([gone], LINKS, NOW) == []
+
+
+def _stray(seconds: int) -> Stray:
+    process = StrayProcess(
+        stray_id=f"remains-{seconds}.1", kind=StrayKind.REMAINS, pid=seconds, replica_id="chat-1",
+        fencing_token=1, command="python", ports=(), resident_bytes=1, device_bytes=None,
+    )  # fmt: skip
+    return Stray(
+        stray_id=process.stray_id, kind=StrayJudgement.ZOMBIE, launcher="local", process=process,
+        why="its replica ended", found_at_unix_ns=NOW - seconds * 10**9, seen_at_unix_ns=NOW,
+    )  # fmt: skip

@@ -52,6 +52,7 @@ _REFERENCED = _of_replica(names.REPLICA_KV_BLOCKS_REFERENCED)
 _LEAKED = _of_replica(names.REPLICA_LEAKED_REQUESTS_TOTAL)
 _FAILED = _of_control_plane(names.CONTROLPLANE_DEPLOYMENT_FAILURES, _OF_CHAT)
 _HELD = _of_control_plane(names.CONTROLPLANE_DEPLOYMENT_HELD, _OF_CHAT)
+_STRAYS = _of_control_plane(names.CONTROLPLANE_STRAY_PROCESSES, ',kind="zombie"')
 _PASSES_FAILED = _of_control_plane(names.CONTROLPLANE_OPERATOR_FAILURES)
 _REFUSALS = _of_control_plane(names.CONTROLPLANE_REQUEST_DATA_REFUSALS_TOTAL)
 _KEPT_TOO_LONG = _of_control_plane(names.CONTROLPLANE_RETENTION_FAILURES_TOTAL)
@@ -77,6 +78,7 @@ _WELL = {
     _REFERENCED: "60x160",
     _of_replica(names.REPLICA_KV_BLOCKS): "100x160",
     _LEAKED: "3x160",
+    _STRAYS: "0x160",
     _PASSES_FAILED: "0x160",
     _REFUSALS: "0x160",
     _KEPT_TOO_LONG: "0x160",
@@ -104,6 +106,7 @@ _TROUBLES = {
         _FAILED: "_x100 1x8 2x8 3x8 4x40",
         _HELD: "_x116 1x1 stale _x6 1x1 stale _x6 1x2 stale _x40",
     },
+    "PilothouseStrayProcess": {_STRAYS: "0x120 1x40"},
     "PilothouseDeploymentHeld": {_HELD: "_x80 1x80"},
     "PilothouseRecordsLost": {_LOST: "0x150 7x10"},
     "PilothouseRecordsWaiting": {_SPOOLED: "0x120 1+1x40"},
@@ -127,6 +130,7 @@ _PASSING = {
     },
     "two failures may be chance": {_FAILED: "_x80 1x40 2x40", _HELD: "_x120 1x1 stale _x38"},
     "an operator that waits between two starts": {_HELD: "_x150 1x10", _FAILED: "_x140 2x20"},
+    "a process that is ended within some looks": {_STRAYS: "0x157 2x3"},
     "a loop that was overcome": {_FAILED: "_x80 5x40 stale _x39"},
     "an empty cache has no share that is full": {
         _REFERENCED: "0x160",
@@ -205,4 +209,4 @@ def test_every_metric_that_it_asks_for_is_one_of_ours(alert: StaticAlert) -> Non
 @EACH
 def test_it_leads_to_a_page_of_the_console(alert: StaticAlert) -> None:
     page = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"{\1}", alert.page)
-    assert page in {"", "requests/live", "deployments/{deployment}"}
+    assert page in {"", "requests/live", "deployments", "deployments/{deployment}"}

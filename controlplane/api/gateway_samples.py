@@ -6,6 +6,7 @@ that is not over when the control plane ends is not stored: a gap, which is the 
 
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -34,7 +35,7 @@ class _Process:
     queued: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     tells_queues: bool = True
 
-    def add(self, report: GatewayReport, deployments: dict[str, str], now_unix_ns: int) -> None:
+    def add(self, report: GatewayReport, deployments: Mapping[str, str], now_unix_ns: int) -> None:
         self.num_reports += 1
         self.last_at_unix_ns = max(self.last_at_unix_ns, now_unix_ns)
         self.active[""] += report.counts.active
@@ -60,7 +61,7 @@ class GatewaySamples:
         self._processes: dict[str, _Process] = {}
 
     def note(
-        self, report: GatewayReport, deployments: dict[str, str], now_unix_ns: int
+        self, report: GatewayReport, deployments: Mapping[str, str], now_unix_ns: int
     ) -> list[MinuteSample]:
         """Count a report in; `deployments` are the replicas', by replica.
 

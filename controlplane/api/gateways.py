@@ -69,8 +69,7 @@ async def put_report(name: str, request: Request) -> Response:
     refused: RefusedGateways = state.refused_gateways
     await run_in_threadpool(refused.note_accepted, name)
     await _prepare_key(request, name)
-    deployments = {replica.replica_id: replica.deployment for replica in observed.replicas()}
-    minute = gateway_samples(state).note(report, deployments, wall_clock())
+    minute = gateway_samples(state).note(report, observed.deployments_by_replica(), wall_clock())
     if minute:
         await run_in_threadpool(store_samples, state.request_db, minute)
     return Response(status_code=204)

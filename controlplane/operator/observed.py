@@ -5,6 +5,7 @@ write it, console and API read it, from several threads.
 """
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.operator.page_look import PageLook
@@ -77,6 +78,7 @@ class ObservedState:
         self._gateways: dict[str, tuple[GatewayReport, int]] = {}
         self._refusals: dict[str, tuple[str, int]] = {}
         self._replicas: dict[str, ObservedReplica] = {}
+        self._deployments: dict[str, str] = {}
         self._overrides: list[StoredOverride] = []
         self._silences: list[Silence] = []
         self._looks: dict[str, PageLook] = {}
@@ -212,6 +214,12 @@ class ObservedState:
         """Replace the observation of all replicas by a newer one."""
         with self._lock:
             self._replicas = {replica.replica_id: replica for replica in replicas}
+            self._deployments = {each.replica_id: each.deployment for each in replicas}
+
+    def deployments_by_replica(self) -> Mapping[str, str]:
+        """Whose each replica is."""
+        with self._lock:
+            return self._deployments
 
     def replicas(self) -> list[ObservedReplica]:
         """Every replica, by deployment and id."""

@@ -20,6 +20,7 @@ from controlplane.store.connection import (
     sqlite_path,
     sqlite_url,
 )
+from controlplane.store.revision_cache import RevisionCache
 from controlplane.store.room import DEFAULT_RESERVE_BYTES, RoomKeeper
 from controlplane.store.schema import (
     SchemaError,
@@ -54,11 +55,13 @@ class Database:
         self.engine = engine
         self.kind = kind
         self.room = room
-        self._writing = sessionmaker(engine, expire_on_commit=False)
+        known = RevisionCache().as_info()
+        self._writing = sessionmaker(engine, expire_on_commit=False, info=known)
         self._reading = sessionmaker(
             engine.execution_options(**reading_options(engine)),
             expire_on_commit=False,
             autoflush=False,
+            info=known,
         )
 
     @contextmanager

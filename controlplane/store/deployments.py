@@ -5,21 +5,23 @@ revisions. Whenever the result differs from what was desired before, the generat
 and the change enters the history, so that "what ran at 02:14" has one answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import select, tuple_, update
 from sqlalchemy.orm import Session
 
 from controlplane.specs.deployment import DeploymentSpec
-from controlplane.specs.document import StoredDocumentError, read_stored_spec
+from controlplane.specs.document import StoredDocumentError
 from controlplane.specs.kind import Kind
 from controlplane.specs.names import Reference
 from controlplane.store.desired_revisions import DesiredRevisions
-from controlplane.store.revision import Revision, read_revision
+from controlplane.store.revision import Revision
+from controlplane.store.revision_cache import read_revisions
+from controlplane.store.revision_ids import find_ids, latest_ids
 from controlplane.store.rollout_entry import arm_of, enter, with_arm
 from controlplane.store.rollouts import StoredRollout, list_living
-from controlplane.store.tables import DeploymentChangeRow, DeploymentRow, RevisionRow
+from controlplane.store.tables import DeploymentChangeRow, DeploymentRow
 
 
 class UnresolvedReferenceError(LookupError):
@@ -79,11 +81,14 @@ def list_readable_deployments(
     """
     readable, unreadable = [], {}
     living = _living(session)
-    for row in session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all():
+    rows = session.scalars(select(DeploymentRow).order_by(DeploymentRow.name)).all()
+    revisions = _whole_revisions_by_id(session, rows)
+    for row in rows:
         try:
-            desired = _read_deployment(row, _revisions_by_id(session, [row]), living.get(row.name))
+            known = _revisions_by_id(session, [row]) if revisions is None else revisions
+            desired = _read_deployment(row, known, living.get(row.name))
             for revision in desired.revisions.all:
-                read_stored_spec(revision.kind, revision.document)
+                revision.any_spec()
         # ValueError: what is stored is no JSON at all.
         except (StoredDocumentError, ValueError) as error:
             unreadable[row.name] = str(error)
@@ -170,9 +175,10 @@ def move_deployments(
     UnresolvedReferenceError.
     """
     moved, rolling = [], {rollout.deployment for rollout in list_living(session)}
-    for document in _latest_deployment_documents(session):
-        desired = _resolve(session, document)
-        row = session.get(DeploymentRow, document.name)
+    rows = {row.name: row for row in session.scalars(select(DeploymentRow))}
+    for desired in _resolve_all(session):
+        document = desired.deployment
+        row = rows.get(document.name)
         if row is None:
             row = DeploymentRow(name=document.name, generation=0, observed_generation=0)
             session.add(row)
@@ -201,22 +207,39 @@ def adopt_candidate(session: Session, rollout: StoredRollout, now_unix_ns: int) 
     _move(session, row, desired, author=rollout.created_by, reason=why, now_unix_ns=now_unix_ns)
 
 
-def _latest_deployment_documents(session: Session) -> list[Revision]:
-    rows = session.scalars(
-        select(RevisionRow)
-        .where(RevisionRow.kind == Kind.DEPLOYMENT.value)
-        .order_by(RevisionRow.name, RevisionRow.number)
+def _resolve_all(session: Session) -> list[DesiredRevisions]:
+    """What the latest document of each deployment stands for, by name."""
+    latest = latest_ids(session)
+    documents = read_revisions(
+        session, [number for (kind, _), number in latest.items() if kind == Kind.DEPLOYMENT]
     )
-    return list({row.name: read_revision(row) for row in rows}.values())
+    ordered = sorted(documents.values(), key=lambda each: each.name)
+    references = {each.name: each.spec(DeploymentSpec).references() for each in ordered}
+    pinned = find_ids(session, {each for of in references.values() for each in of.values()})
+    found = {
+        (kind, reference): pinned.get((kind, reference))
+        if reference.number is not None
+        else latest.get((kind, reference.name))
+        for of in references.values()
+        for kind, reference in of.values()
+    }
+    wanted = {number for number in found.values() if number is not None}
+    revisions = read_revisions(session, wanted)
+    return [_resolve(each, references[each.name], found, revisions) for each in ordered]
 
 
-def _resolve(session: Session, document: Revision) -> DesiredRevisions:
+def _resolve(
+    document: Revision,
+    references: Mapping[str, tuple[Kind, Reference]],
+    ids: Mapping[tuple[Kind, Reference], int | None],
+    revisions: Mapping[int, Revision],
+) -> DesiredRevisions:
     found: dict[str, Revision] = {}
-    for field, (kind, reference) in document.spec(DeploymentSpec).references().items():
-        revision = _find_referred(session, kind, reference)
-        if revision is None:
+    for field, (kind, reference) in references.items():
+        number = ids[kind, reference]
+        if number is None:
             raise UnresolvedReferenceError(document.name, kind, reference)
-        found[field] = revision
+        found[field] = revisions[number]
     return DesiredRevisions(
         deployment=document,
         model=found["model"],
@@ -224,16 +247,6 @@ def _resolve(session: Session, document: Revision) -> DesiredRevisions:
         policy=found["policy"],
         contract=found.get("contract"),
     )
-
-
-def _find_referred(session: Session, kind: Kind, reference: Reference) -> Revision | None:
-    query = select(RevisionRow).where(
-        RevisionRow.kind == kind.value, RevisionRow.name == reference.name
-    )
-    if reference.number is not None:
-        query = query.where(RevisionRow.number == reference.number)
-    row = session.scalars(query.order_by(RevisionRow.number.desc()).limit(1)).first()
-    return None if row is None else read_revision(row)
 
 
 def _desired_ids(desired: DesiredRevisions) -> dict[str, int | None]:
@@ -286,8 +299,17 @@ def _revisions_by_id(
     session: Session, rows: Iterable[DeploymentRow | DeploymentChangeRow]
 ) -> dict[int, Revision]:
     wanted = {number for row in rows for number in _ids(row).values() if number is not None}
-    found = session.scalars(select(RevisionRow).where(RevisionRow.id.in_(wanted)))
-    return {row.id: read_revision(row) for row in found}
+    return read_revisions(session, wanted)
+
+
+def _whole_revisions_by_id(
+    session: Session, rows: Iterable[DeploymentRow]
+) -> dict[int, Revision] | None:
+    """None where one of them is no JSON at all: nobody can say which without asking one by one."""
+    try:
+        return _revisions_by_id(session, rows)
+    except ValueError:
+        return None
 
 
 def _read_revisions(

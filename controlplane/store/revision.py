@@ -1,6 +1,6 @@
 """One revision, as it is read from the store."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from controlplane.specs.document import read_stored_spec
@@ -25,6 +25,7 @@ class Revision:
     author: str
     reason: str
     created_at_unix_ns: int
+    _spec: SpecModel | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -37,10 +38,17 @@ class Revision:
         Raises StoredDocumentError for a document that this version cannot read, TypeError for
         a class of another kind.
         """
-        spec = read_stored_spec(self.kind, self.document)
+        spec = self.any_spec()
         if not isinstance(spec, spec_type):
             raise TypeError(f"{self.kind} {self.label} is no {spec_type.__name__}")
         return spec
+
+    def any_spec(self) -> SpecModel:
+        """The spec, of whatever kind; checked once. Raises StoredDocumentError."""
+        if self._spec is None:
+            object.__setattr__(self, "_spec", read_stored_spec(self.kind, self.document))
+        assert self._spec is not None, "it was just read"
+        return self._spec
 
 
 def revision_label(name: str, number: int) -> str:

@@ -25,7 +25,9 @@ def test_a_deployment_that_cannot_be_read_is_a_trouble_and_no_failure(
     client = TestClient(app, base_url="http://127.0.0.1")
     before = [each["name"] for each in client.get("/api/v1/overview").json()["deployments"]]
     with app.state.config_db.session() as session:
-        damage = text("UPDATE revisions SET document = :d WHERE kind = :k AND name = 'chat'")
+        damage = text(
+            "UPDATE revisions SET document = :d, digest = :k WHERE kind = :k AND name = 'chat'"
+        )
         session.execute(damage, {"d": '{"spec": {"unknown": 1}}', "k": kind})
 
     overview = client.get("/api/v1/overview").json()

@@ -93,7 +93,9 @@ def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
         made = documents(other, policy, contract)
         apply_documents(session, made, author="test", reason="test")
     with room.database.session() as session:
-        damage = text("UPDATE revisions SET document = :d WHERE kind = :k AND name = 'chat'")
+        damage = text(
+            "UPDATE revisions SET document = :d, digest = :k WHERE kind = :k AND name = 'chat'"
+        )
         session.execute(damage, {"d": stored, "k": kind})
 
     room.reconcile_until(lambda: len(room.snapshot().deployments[-1].replicas) == 1)

@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest
-from controlplane.rollouts.analysis.comparison import Comparison, analyse, judge_step
+from controlplane.rollouts.analysis.step import StepAnalysis, analyse_step
 from controlplane.rollouts.machine import Progress, RolloutState
-from controlplane.rollouts.told import tell
-from controlplane.rollouts.worker import Look
+from controlplane.rollouts.worker import Look, measured_by
+from controlplane.slo.promised import Promise
+from controlplane.slo.promised_now import promises_now
 from controlplane.specs.documents import load_documents
 from controlplane.specs.kind import Kind
 from controlplane.specs.rollout import RolloutSpec
@@ -71,30 +72,33 @@ def store_rollouts(database: Database, now_unix_ns: int) -> SeededRollouts:
     """All of deployment chat."""
     first, second = _policy(database, "chat", 1), _policy(database, "chat", 2)
     fairer = _add_policy(database, now_unix_ns - (_AGO["first"] + 60) * _NS)
-    worse, alike = _compared(is_worse=True), _compared(is_worse=False)
+    promises = _promises(database)
+    worse, alike = _analysed(promises, is_worse=True), _analysed(promises, is_worse=False)
 
     at = _since(now_unix_ns, _AGO["first"])
     aborted = _begin(database, first, fairer, at(0), "gold tenants shall wait less")
     aborted = _move(database, aborted, RolloutState.RUNNING, 0, at(1), _READY)
-    why = judge_step(worse).reason
+    why = worse.decision.reason
     _move(database, aborted, RolloutState.ABORTED, 0, at(430), why, worse)
 
     at = _since(now_unix_ns, _AGO["second"])
     promoted = _begin(database, first, second, at(0), "nobody waits five minutes for an answer")
     promoted = _move(database, promoted, RolloutState.RUNNING, 0, at(1), _READY)
-    promoted = _move(database, promoted, RolloutState.RUNNING, 1, at(700), _well(alike), alike)
+    promoted = _move(
+        database, promoted, RolloutState.RUNNING, 1, at(700), alike.decision.reason, alike
+    )
     promoted = _move(database, promoted, RolloutState.RUNNING, 2, at(1500), _BEN, actor="ben")
-    _move(database, promoted, RolloutState.PROMOTED, 2, at(2340), _well(alike), alike)
+    _move(database, promoted, RolloutState.PROMOTED, 2, at(2340), alike.decision.reason, alike)
 
     at = _since(now_unix_ns, _AGO["third"])
     living = _begin(database, second, fairer, at(0), "the limits of tenants are twice as high now")
     living = _move(database, living, RolloutState.RUNNING, 0, at(1), _READY)
-    living = _move(database, living, RolloutState.RUNNING, 1, at(620), _well(alike), alike)
+    living = _move(database, living, RolloutState.RUNNING, 1, at(620), alike.decision.reason, alike)
     look = Look(
         at_unix_ns=now_unix_ns - 2 * _NS,
         step_since_unix_ns=living.progress.step_since_unix_ns,
-        comparisons=list(_compared(is_worse=False, num_candidate=260)),
-        decision=judge_step(_compared(is_worse=False, num_candidate=260)),
+        seconds=0.02,
+        analysis=_analysed(promises, is_worse=False, num_candidate=260),
     )
     return SeededRollouts({living.number: look})
 
@@ -102,10 +106,6 @@ def store_rollouts(database: Database, now_unix_ns: int) -> SeededRollouts:
 def _since(now_unix_ns: int, ago: int) -> Callable[[int], int]:
     """The instant so many seconds after it."""
     return lambda seconds: now_unix_ns - (ago - seconds) * _NS
-
-
-def _well(compared: Sequence[Comparison]) -> str:
-    return judge_step(compared).reason
 
 
 def _policy(database: Database, name: str, number: int) -> Revision:
@@ -156,31 +156,40 @@ def _move(
     step: int,
     at_unix_ns: int,
     reason: str,
-    compared: Sequence[Comparison] | None = None,
+    analysis: StepAnalysis | None = None,
     actor: str = BY_ITSELF,
 ) -> StoredRollout:
     progress = Progress(state=state, step=step, step_since_unix_ns=at_unix_ns, reason=reason)
-    told = None if compared is None else [tell(each) for each in compared]
+    measured = None if analysis is None else measured_by(analysis)
     with database.session() as session:
         return move_rollout(
-            session, rollout, progress, actor=actor, comparisons=told, now_unix_ns=at_unix_ns
+            session, rollout, progress, actor=actor, measured=measured, now_unix_ns=at_unix_ns
         )
 
 
+def _promises(database: Database) -> tuple[Promise, ...]:
+    with database.reading() as session:
+        desired = find_deployment(session, "chat")
+    return () if desired is None else tuple(promises_now([desired]))
+
+
 @lru_cache
-def _compared(*, is_worse: bool, num_candidate: int = 900) -> tuple[Comparison, ...]:
+def _analysed(
+    promises: tuple[Promise, ...], *, is_worse: bool, num_candidate: int = 900
+) -> StepAnalysis:
     chance = Random(7)
     requests = [
-        (arm, _request(chance, is_worse=is_worse and arm is Arm.CANDIDATE))
+        (arm, _request(chance, promises, is_worse=is_worse and arm is Arm.CANDIDATE))
         for arm, num in ((Arm.STABLE, num_candidate * 3), (Arm.CANDIDATE, num_candidate))
         for _ in range(num)
     ]
-    return tuple(analyse(requests, RolloutSpec.model_validate(_SPEC).terms))
+    return analyse_step(requests, promises, RolloutSpec.model_validate(_SPEC).terms, share=0.25)
 
 
-def _request(chance: Random, *, is_worse: bool) -> ArmRequest:
+def _request(chance: Random, promises: Sequence[Promise], *, is_worse: bool) -> ArmRequest:
     failed = chance.random() < (0.06 if is_worse else 0.002)
     ttft = chance.lognormvariate(-2.3, 0.4) * (1.4 if is_worse else 1.0)
+    kept = {"ttft": not failed and ttft < 0.3, "availability": not failed}
     return ArmRequest(
         request_class="interactive",
         disposition=Disposition.ERROR if failed else Disposition.STOP,
@@ -189,4 +198,10 @@ def _request(chance: Random, *, is_worse: bool) -> ArmRequest:
         in_contract=not failed and ttft < 0.3,
         ttft=None if failed else ttft,
         tpot=None if failed else chance.lognormvariate(-3.6, 0.15),
+        contract_revision=promises[0].contract_revision if promises else None,
+        objectives={
+            each.objective: kept.get(each.objective, not failed)
+            for each in promises
+            if each.request_class == "interactive"
+        },
     )

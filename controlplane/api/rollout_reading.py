@@ -96,7 +96,7 @@ def read_situation(
         now_unix_ns=now_unix_ns,
         deployment=_desired(session).get(rollout.deployment),
         is_newest=last is not None and last.number == rollout.number,
-        decision=None if look is None else look.decision,
+        decision=None if look is None else look.analysis.decision,
         freeze=find_freeze(state.observed.overrides(), rollout.deployment),
         force=_arm_of(find_force(state, rollout.deployment)),
         num_offered=_num_offered(state, rollout.deployment, now_unix_ns),

@@ -12,10 +12,11 @@ from controlplane.api.rollout_views import (
     LookView,
     MoveView,
     RolloutLine,
+    StandingView,
     StepView,
 )
 from controlplane.rollouts.machine import RolloutState
-from controlplane.rollouts.told import tell
+from controlplane.rollouts.told import tell, tell_standing
 from controlplane.rollouts.worker import Look
 from controlplane.store.rollouts import ArmRevisions, RolloutMove, StoredRollout
 
@@ -95,14 +96,16 @@ def view_arm(
 
 def view_look(look: Look, now_unix_ns: int) -> LookView:
     """The last one of a living rollout."""
-    deciding = look.decision.deciding
+    analysis = look.analysis
+    deciding = analysis.decision.deciding
     return LookView(
         at_unix_ns=look.at_unix_ns,
         age_seconds=max(0.0, (now_unix_ns - look.at_unix_ns) / 1e9),
-        verdict=look.decision.verdict.value,
-        reason=look.decision.reason,
+        verdict=analysis.decision.verdict.value,
+        reason=analysis.decision.reason,
         deciding=None if deciding is None else deciding.metric,
-        comparisons=_comparisons([tell(each) for each in look.comparisons]),
+        comparisons=_comparisons([tell(each) for each in analysis.comparisons]),
+        standings=_standings([tell_standing(each) for each in analysis.standings]),
     )
 
 
@@ -118,9 +121,14 @@ def view_moves(rollout: StoredRollout, moves: Iterable[RolloutMove]) -> list[Mov
             actor=each.actor,
             reason=each.reason,
             comparisons=None if each.comparisons is None else _comparisons(each.comparisons),
+            standings=None if each.standings is None else _standings(each.standings),
         )
         for each in moves
     ]
+
+
+def _standings(told: Sequence[Mapping[str, Any]]) -> list[StandingView]:
+    return msgspec.convert(list(told), list[StandingView])
 
 
 def _comparisons(told: Sequence[Mapping[str, Any]]) -> list[ComparisonView]:

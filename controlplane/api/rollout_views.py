@@ -116,6 +116,49 @@ class ComparisonView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BurnView:
+    """A burn rate: the share of bad requests divided by the share that the contract allows. It is
+    surely between `low` and `high`."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmStandingView:
+    """One arm before one promise."""
+
+    num: int
+    """Requests that the promise applied to."""
+    num_bad: int
+    burn: BurnView | None
+    """None: there were none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingView:
+    """Both arms before one promise of the contract."""
+
+    contract_revision: str
+    """`name@number`: only requests that were judged by it are counted."""
+    request_class: str
+    objective: str
+    """A signal, or together."""
+    at_most_seconds: float | None
+    """None of what has no threshold."""
+    target: float
+    """Share of requests, 0 to 1."""
+    max_burn_rate: float
+    """A candidate that surely burns faster, and surely faster than the stable arm, is rejected."""
+    burning: str
+    """Whether the candidate burns too fast: no, too_fast, with_stable (it does, and is not surely
+    worse than the stable arm) or unknown (nothing of it was judged)."""
+    stable: ArmStandingView
+    candidate: ArmStandingView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LookView:
     """What the requests of the step said when they were looked at last."""
 
@@ -125,8 +168,10 @@ class LookView:
     """promote, reject or undecided."""
     reason: str
     deciding: str | None
-    """The measure that turned it; None: no single one."""
+    """The measure or promise that turned it; None: no single one."""
     comparisons: list[ComparisonView]
+    standings: list[StandingView]
+    """One for each promise of the contract that is in force."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +189,8 @@ class MoveView:
     reason: str
     comparisons: list[ComparisonView] | None
     """What was measured when it was decided; None: nothing had been."""
+    standings: list[StandingView] | None
+    """None: nothing had been, or it was decided before arms were held against the contract."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """How far the arms of a rollout are apart, in words. Pure."""
 
-from controlplane.api.rollout_views import ComparisonView
+from controlplane.api.rollout_views import ArmStandingView, ComparisonView, StandingView
+from controlplane.slo.burn_rate import percent
 
 UNKNOWN = "unknown"
 
@@ -38,6 +39,42 @@ def says_of(each: ComparisonView) -> str:
     if each.is_good is None:
         return "not known yet"
     return "no worse" if each.is_good else "worse"
+
+
+def promise_words(each: StandingView) -> str:
+    """`interactive ttft: 99 % within 300 ms`."""
+    bound = "" if each.at_most_seconds is None else f" within {_bound(each.at_most_seconds)}"
+    return f"{each.request_class} {each.objective}: {percent(each.target)}{bound}"
+
+
+def kept_words(arm: ArmStandingView) -> str:
+    """`2 bad of 1,480`."""
+    return f"{arm.num_bad:,} bad of {arm.num:,}"
+
+
+def burn_words(arm: ArmStandingView) -> str:
+    """`1.3, within 0.4 to 3.1`."""
+    if arm.burn is None:
+        return UNKNOWN
+    return f"{arm.burn.estimate:.3g}, within {arm.burn.low:.2g} to {arm.burn.high:.2g}"
+
+
+def burning_words(each: StandingView) -> str:
+    """What a promise says of the candidate."""
+    return _BURNING[each.burning]
+
+
+def _bound(seconds: float) -> str:
+    """A threshold unrounded."""
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+_BURNING = {
+    "no": "not too fast",
+    "too_fast": "too fast",
+    "with_stable": "both too fast",
+    "unknown": "not known yet",
+}
 
 
 def share_words(share: float) -> str:

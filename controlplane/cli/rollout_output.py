@@ -10,11 +10,16 @@ from controlplane.api.rollout_views import (
     RolloutDetail,
     RolloutLine,
     RolloutPlan,
+    StandingView,
 )
 from controlplane.api.rollout_words import (
+    burn_words,
+    burning_words,
     estimate_words,
     interval_words,
+    kept_words,
     margin_words,
+    promise_words,
     says_of,
     share_words,
 )
@@ -152,6 +157,7 @@ def _look(view: RolloutDetail) -> Iterator[str]:
     if look is not None:
         yield f"Analysis, {age(look.age_seconds)} ago: {look.verdict}: {look.reason}"
         yield from _inside(_comparisons(look.comparisons))
+        yield from _against_contract(look.standings)
         return
     decided = next((each for each in reversed(view.moves) if each.comparisons), None)
     if decided is None:
@@ -159,6 +165,7 @@ def _look(view: RolloutDetail) -> Iterator[str]:
         return
     yield f"Analysis when it was {decided.state}, {instant(decided.at_unix_ns)}"
     yield from _inside(_comparisons(decided.comparisons or []))
+    yield from _against_contract(decided.standings or [])
 
 
 def _comparisons(comparisons: Sequence[ComparisonView]) -> str:
@@ -178,6 +185,30 @@ def _comparisons(comparisons: Sequence[ComparisonView]) -> str:
         for each in comparisons
     ]
     return table(rows)
+
+
+def _against_contract(standings: Sequence[StandingView]) -> Iterator[str]:
+    if not standings:
+        return
+    first = standings[0]
+    yield ""
+    yield (
+        f"Against contract {first.contract_revision}: burn rates, of which a candidate's must not "
+        f"surely reach {first.max_burn_rate:g}"
+    )
+    rows = [("PROMISE", "STABLE", "BURNS AT", "CANDIDATE", "BURNS AT", "SAYS")]
+    rows += [
+        (
+            promise_words(each),
+            kept_words(each.stable),
+            burn_words(each.stable),
+            kept_words(each.candidate),
+            burn_words(each.candidate),
+            burning_words(each),
+        )
+        for each in standings
+    ]
+    yield from _inside(table(rows))
 
 
 def _move(move: MoveView) -> tuple[str, ...]:

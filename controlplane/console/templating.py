@@ -12,9 +12,13 @@ from controlplane.access.current import current_principal
 from controlplane.access.principal import LOCAL
 from controlplane.api.quantities import age, amount
 from controlplane.api.rollout_words import (
+    burn_words,
+    burning_words,
     estimate_words,
     interval_words,
+    kept_words,
     margin_words,
+    promise_words,
     says_of,
     share_words,
 )
@@ -53,7 +57,10 @@ def environment() -> Environment:
     made.filters["codes"] = _codes
     made.filters["age"] = _age
     made.filters["amount"] = amount
-    for words in (estimate_words, interval_words, margin_words, says_of, share_words):
+    for words in (
+        burn_words, burning_words, estimate_words, interval_words, kept_words, margin_words,
+        promise_words, says_of, share_words,
+    ):  # fmt: skip
         made.filters[words.__name__] = words
     made.filters["target"] = percent
     return made

@@ -1,9 +1,12 @@
-"""A comparison as it is kept and shown: plain values, that JSON holds."""
+"""What was measured as it is kept and shown: plain values, that JSON holds."""
 
 from dataclasses import asdict
 from typing import Any
 
 from controlplane.rollouts.analysis.comparison import Comparison
+from controlplane.rollouts.analysis.difference import Interval
+from controlplane.rollouts.analysis.standing import Standing
+from dataplane.arm import Arm
 
 
 def tell(comparison: Comparison) -> dict[str, Any]:
@@ -21,5 +24,30 @@ def tell(comparison: Comparison) -> dict[str, Any]:
         "num_unmatched": comparison.num_unmatched,
         "applies": comparison.applies,
         "is_good": comparison.is_good,
-        "apart": None if comparison.shown is None else asdict(comparison.shown),
+        "apart": _interval(comparison.shown),
     }
+
+
+def tell_standing(standing: Standing) -> dict[str, Any]:
+    """Burn rates are None where no request of the arm was judged by that promise."""
+    promise = standing.promise
+    return {
+        "contract_revision": promise.contract_revision,
+        "request_class": promise.request_class,
+        "objective": promise.objective,
+        "at_most_seconds": promise.at_most_seconds,
+        "target": promise.target,
+        "max_burn_rate": standing.max_burn_rate,
+        "burning": standing.burning.value,
+        "stable": _arm(standing, Arm.STABLE),
+        "candidate": _arm(standing, Arm.CANDIDATE),
+    }
+
+
+def _arm(standing: Standing, arm: Arm) -> dict[str, Any]:
+    kept = standing.kept[arm]
+    return {"num": kept.num, "num_bad": kept.num_bad, "burn": _interval(standing.burn[arm])}
+
+
+def _interval(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else asdict(interval)

@@ -6,6 +6,7 @@ on from what is stored.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,22 +14,24 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controlplane.operator.observed import ObservedState
+from controlplane.store.contract_terms import ContractTermsBook
 from controlplane.store.database import Database
 from dataplane.clock import WallClock, wall_clock
 from dataplane.policy import OverrideKind
 
 if TYPE_CHECKING:
     from controlplane.operator.operator import Operator
-    from controlplane.rollouts.analysis.comparison import Comparison
+    from controlplane.rollouts.analysis.step import StepAnalysis
     from controlplane.rollouts.machine import Facts
-    from controlplane.rollouts.verdict import Decision
     from controlplane.store.deployments import DesiredDeployment
     from controlplane.store.overrides import StoredOverride
-    from controlplane.store.rollouts import StoredRollout
+    from controlplane.store.rollouts import Measured, StoredRollout
 
 _TURN_SECONDS = 1.0
 _ANALYSIS_SECONDS = 3.0
 """A policy that is found bad must be back within five seconds."""
+_PAUSES_A_LOOK = 4
+"""A look that takes long is taken less often: a step of very many requests must not take a core."""
 _FAILURES = 2
 """Of a candidate's replicas in a row: one may have been the machine's."""
 
@@ -41,8 +44,9 @@ class Look:
 
     at_unix_ns: int
     step_since_unix_ns: int
-    comparisons: "list[Comparison]"
-    decision: "Decision"
+    seconds: float
+    """That reading and comparing them took."""
+    analysis: "StepAnalysis"
 
 
 def find_freeze(in_force: "Sequence[StoredOverride]", deployment: str) -> str | None:
@@ -72,6 +76,7 @@ class RolloutWorker:
         self._looks: dict[int, Look] = {}
         self._config_db = config_db
         self._request_db = request_db
+        self._terms = ContractTermsBook(config_db)
         self._operator = operator
         self._observed = observed
         self._clock = clock
@@ -139,20 +144,19 @@ class RolloutWorker:
 
     def _advance(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> None:
         from controlplane.rollouts.machine import advance
-        from controlplane.rollouts.told import tell
         from controlplane.store.rollout_demands import advance_rollout
         from controlplane.store.rollouts import StaleRolloutError
 
-        look = self._look(rollout)
+        look = self._look(deployment, rollout)
         facts = self._facts(deployment, rollout, look)
         progress = advance(rollout.progress, rollout.strategy, facts)
         if progress is None:
             return
-        told = None if look is None else [tell(each) for each in look.comparisons]
+        measured = None if look is None else measured_by(look.analysis)
         try:
             with self._config_db.session() as session:
                 advance_rollout(
-                    session, rollout, progress, comparisons=told, now_unix_ns=facts.now_unix_ns
+                    session, rollout, progress, measured=measured, now_unix_ns=facts.now_unix_ns
                 )
         except StaleRolloutError as error:
             _log.info("rollout moved by somebody else", why=str(error))
@@ -175,7 +179,7 @@ class RolloutWorker:
         return Facts(
             now_unix_ns=self._clock(),
             is_candidate_ready=self._is_ready(deployment, rollout),
-            decision=None if look is None else look.decision,
+            decision=None if look is None else look.analysis.decision,
             hard_stop=self._find_hard_stop(deployment, rollout),
             freeze=find_freeze(self._observed.overrides(), rollout.deployment),
         )
@@ -209,27 +213,60 @@ class RolloutWorker:
         why = self._operator.candidate_holds.get(rollout.number, "")
         return f"replicas of the candidate failed {num_failures} times in a row{why and ': '}{why}"
 
-    def _look(self, rollout: "StoredRollout") -> Look | None:
+    def _look(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> Look | None:
         """The last look, or a new one where it is due."""
-        from controlplane.rollouts.analysis.comparison import analyse, judge_step
         from controlplane.rollouts.machine import RolloutState
-        from controlplane.store.arm_requests import read_arm_requests
 
         if rollout.progress.state is RolloutState.WAITING:
             return None
-        now, since = self._clock(), rollout.progress.step_since_unix_ns
         last = self._looks.get(rollout.number)
-        is_of_step = last is not None and last.step_since_unix_ns == since
-        if last is not None and is_of_step and 0 <= now - last.at_unix_ns < _ANALYSIS_SECONDS * 1e9:
+        if last is not None and self._is_recent(last, rollout):
             return last
-        with self._request_db.reading() as session:
-            requests = read_arm_requests(session, rollout.deployment, rollout.number, since)
-        comparisons = analyse(requests, rollout.spec.terms)
-        look = Look(
-            at_unix_ns=now,
-            step_since_unix_ns=since,
-            comparisons=comparisons,
-            decision=judge_step(comparisons),
-        )
+        look = self._analyse(deployment, rollout)
         self._looks = {**self._looks, rollout.number: look}
         return look
+
+    def _is_recent(self, last: Look, rollout: "StoredRollout") -> bool:
+        seconds = (self._clock() - last.at_unix_ns) / 1e9
+        is_of_step = last.step_since_unix_ns == rollout.progress.step_since_unix_ns
+        pause = max(_ANALYSIS_SECONDS, last.seconds * _PAUSES_A_LOOK)
+        return is_of_step and 0 <= seconds < pause
+
+    def _analyse(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> Look:
+        from controlplane.rollouts.analysis.step import analyse_step
+        from controlplane.slo.promised_now import promises_now
+        from controlplane.store.arm_requests import read_arm_requests
+
+        now, began = self._clock(), time.monotonic()
+        progress = rollout.progress
+        with self._request_db.reading() as session:
+            requests = read_arm_requests(
+                session,
+                rollout.deployment,
+                rollout.number,
+                progress.step_since_unix_ns,
+                self._terms.find,
+            )
+        analysis = analyse_step(
+            requests,
+            list(promises_now([deployment])),
+            rollout.spec.terms,
+            share=rollout.strategy.steps[progress.step].share,
+        )
+        return Look(
+            at_unix_ns=now,
+            step_since_unix_ns=progress.step_since_unix_ns,
+            seconds=time.monotonic() - began,
+            analysis=analysis,
+        )
+
+
+def measured_by(analysis: "StepAnalysis") -> "Measured":
+    """As it is kept with the move that it decided."""
+    from controlplane.rollouts.told import tell, tell_standing
+    from controlplane.store.rollouts import Measured
+
+    return Measured(
+        comparisons=[tell(each) for each in analysis.comparisons],
+        standings=[tell_standing(each) for each in analysis.standings],
+    )

@@ -34,6 +34,9 @@ class RolloutAnalysisSpec(SpecModel):
     margins: dict[str, Share] = Field(default={}, examples=[{"ttft": "20%"}])
     """By measure, how much worse is no harm: of attainment, failures, cut and empty answers in
     points, of answer_length, ttft and tpot in parts of what it was."""
+    max_burn_rate: float = Field(default=6.0, gt=0, le=1000, allow_inf_nan=False, examples=[14.4])
+    """What is tried goes back once it surely spends an error budget of the contract this many times
+    as fast as would last for its whole period, and surely faster than what runs."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -81,6 +84,7 @@ class RolloutSpec(SpecModel):
             confidence=self.analysis.confidence,
             num_steps=len(self.steps),
             measures=with_margins(self.analysis.margins),
+            max_burn_rate=self.analysis.max_burn_rate,
         )
 
     @property

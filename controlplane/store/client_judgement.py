@@ -19,11 +19,10 @@ from controlplane.store.request_rows import (
     judged_minute_of,
 )
 from controlplane.store.request_tables import RequestRow
+from controlplane.store.row_judgement import judge_row
 from dataplane.contract_terms import ContractTerms
-from dataplane.judgement import Judgement, judge
-from dataplane.latency import Boundary, BoundaryLatencies, Latencies, client_latencies
-from dataplane.lifecycle import Delivery, Disposition
-from dataplane.outcome import outcome_of
+from dataplane.judgement import Judgement
+from dataplane.latency import Boundary, BoundaryLatencies, client_latencies
 from dataplane.record import ClientReport
 
 CLIENT_REPORTS = "client_reports"
@@ -47,7 +46,7 @@ def effect_of(row: RequestRow, report: ClientReport, terms: ContractTerms | None
     if terms is None or terms.boundary is not Boundary.CLIENT:
         return ReportEffect(counts=_counts(row, Counter({CLIENT_REPORTS: 1})), columns={})
     at_client = client_latencies(report, row.num_output_tokens)
-    before, after = _judge(row, BoundaryLatencies(), terms), _judge(row, at_client, terms)
+    before, after = judge_row(row, BoundaryLatencies(), terms), judge_row(row, at_client, terms)
     changes = Counter({CLIENT_REPORTS: 1})
     changes.update(judged_measures(after))
     changes.subtract(judged_measures(before))
@@ -65,17 +64,6 @@ def effect_of(row: RequestRow, report: ClientReport, terms: ContractTerms | None
             "max_gap": at_client.max_gap,
         },
     )
-
-
-def _judge(row: RequestRow, at_client: BoundaryLatencies, terms: ContractTerms) -> Judgement:
-    outcome = outcome_of(Disposition(row.disposition), Delivery(row.delivery), row.status_code)
-    # Without a last write the gateway died, and then the service failed it however long it took.
-    latencies = Latencies(
-        engine=BoundaryLatencies(ttft=row.first_token),
-        server=BoundaryLatencies(ttft=row.first_write),
-        client=at_client,
-    )
-    return judge(latencies, outcome, terms, elapsed=row.last_write or 0.0)
 
 
 def _counts(row: RequestRow, changes: Counter[str]) -> Counter[CountKey]:

@@ -1,8 +1,5 @@
 """What moves a rollout, and its deployment with it: moves of its own, and what people ask for."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from sqlalchemy.orm import Session
 
 from controlplane.rollouts.machine import (
@@ -16,6 +13,7 @@ from controlplane.rollouts.machine import (
 from controlplane.store.deployments import adopt_candidate, find_deployment
 from controlplane.store.rollouts import (
     BY_ITSELF,
+    Measured,
     NewRollout,
     StoredRollout,
     begin_rollout,
@@ -31,12 +29,12 @@ def advance_rollout(
     progress: Progress,
     *,
     actor: str = BY_ITSELF,
-    comparisons: Sequence[dict[str, Any]] | None = None,
+    measured: Measured | None = None,
     now_unix_ns: int,
 ) -> StoredRollout:
     """Move it, and with the last step its deployment. Raises StaleRolloutError."""
     moved = move_rollout(
-        session, rollout, progress, actor=actor, comparisons=comparisons, now_unix_ns=now_unix_ns
+        session, rollout, progress, actor=actor, measured=measured, now_unix_ns=now_unix_ns
     )
     if progress.state is RolloutState.PROMOTED:
         adopt_candidate(session, rollout, now_unix_ns)

@@ -63,4 +63,6 @@ class RolloutMoveRow(ConfigBase):
     reason: Mapped[str] = mapped_column(String(1024))
     comparisons: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
     """What was measured; None: nothing had been."""
+    standings: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
+    """How the arms stood to the contract; None as above."""
     at_unix_ns: Mapped[int] = mapped_column(BigInteger)

@@ -81,7 +81,17 @@ class RolloutMove:
     reason: str
     comparisons: list[dict[str, Any]] | None
     """What was measured, as it is shown; None: nothing had been."""
+    standings: list[dict[str, Any]] | None
+    """How the arms stood to the contract, as it is shown; None as above."""
     at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a move was decided by, as it is kept and shown (`rollouts.told`)."""
+
+    comparisons: Sequence[dict[str, Any]]
+    standings: Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +138,7 @@ def move_rollout(
     progress: Progress,
     *,
     actor: str = BY_ITSELF,
-    comparisons: Sequence[dict[str, Any]] | None = None,
+    measured: Measured | None = None,
     now_unix_ns: int,
 ) -> StoredRollout:
     """Where it is from now on. Raises StaleRolloutError where it is not where it was read."""
@@ -141,7 +151,7 @@ def move_rollout(
         setattr(row, name, value)
     if progress.state.is_over:
         row.ended_at_unix_ns = now_unix_ns
-    _note(session, row, progress, actor, comparisons, now_unix_ns)
+    _note(session, row, progress, actor, measured, now_unix_ns)
     _audit(session, row, _verb(progress), actor, progress.reason, before, now_unix_ns)
     return _read(row, _revisions(session, [row]))
 
@@ -188,6 +198,7 @@ def list_moves(session: Session, number: int) -> list[RolloutMove]:
             actor=row.actor,
             reason=row.reason,
             comparisons=row.comparisons,
+            standings=row.standings,
             at_unix_ns=row.at_unix_ns,
         )
         for row in session.scalars(query.order_by(RolloutMoveRow.id))
@@ -230,7 +241,7 @@ def _note(
     row: RolloutRow,
     progress: Progress,
     actor: str,
-    comparisons: Sequence[dict[str, Any]] | None,
+    measured: Measured | None,
     now_unix_ns: int,
 ) -> None:
     session.add(
@@ -240,7 +251,8 @@ def _note(
             step=progress.step,
             actor=storable(actor, 128),
             reason=storable(progress.reason, _LONGEST_REASON),
-            comparisons=None if comparisons is None else list(comparisons),
+            comparisons=None if measured is None else list(measured.comparisons),
+            standings=None if measured is None else list(measured.standings),
             at_unix_ns=now_unix_ns,
         )
     )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest
 
-from controlplane.rollouts.analysis.comparison import AnalysisTerms, Strata, compare, judge_step
+from controlplane.rollouts.analysis.comparison import AnalysisTerms, Strata, compare, judge_measures
 from controlplane.rollouts.analysis.difference import Stratum
 from controlplane.rollouts.analysis.measures import Measure
 from controlplane.rollouts.analysis.moments import Moments
@@ -92,7 +92,7 @@ class _Step:
             compare(self._strata(measure, part), measure, self._terms)
             for measure in self._terms.measures
         ]
-        return judge_step(comparisons).verdict
+        return judge_measures(comparisons).verdict
 
     def _strata(self, measure: Measure, part: float) -> Strata:
         stable, candidate = self._values[measure.name]

@@ -1,7 +1,8 @@
 """One request of an arm, as far as arms are compared."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dataplane.lifecycle import ANSWERS, BROKEN, REFUSED, Disposition
 
@@ -20,6 +21,10 @@ class ArmRequest:
     """Seconds."""
     tpot: float | None
     """Seconds a token."""
+    contract_revision: str | None = None
+    """It was judged by this one; None: by none."""
+    objectives: Mapping[str, bool] = field(default_factory=dict)
+    """By objective that applied to it (a signal, or `together`), whether it was kept."""
 
     @property
     def is_answer(self) -> bool:

@@ -25,20 +25,24 @@ class AnalysisTerms:
     num_steps: int = 1
     """That the whole rollout has."""
     measures: tuple[Measure, ...] = MEASURES
+    max_burn_rate: float = 6.0
+    """Of an error budget of the contract; above 0."""
 
     def __post_init__(self) -> None:
         is_counted = self.min_requests >= 1 and self.num_steps >= 1
-        if not is_counted or not 0 < self.confidence < 1 or not self.measures:
+        is_rate = self.max_burn_rate > 0
+        if not is_counted or not is_rate or not 0 < self.confidence < 1 or not self.measures:
             raise ValueError(
                 "an analysis needs min_requests and num_steps of at least 1, a confidence between "
-                f"0 and 1 and a measure; got {self.min_requests}, {self.num_steps}, "
-                f"{self.confidence} and {len(self.measures)}"
+                "0 and 1, a max_burn_rate above 0 and a measure; got "
+                f"{self.min_requests}, {self.num_steps}, {self.confidence}, "
+                f"{self.max_burn_rate} and {len(self.measures)}"
             )
 
     @property
     def alpha(self) -> float:
-        """What each measure of each step may be wrong by."""
-        return (1 - self.confidence) / (self.num_steps * len(self.measures))
+        """What each measure of each step may be wrong by, and the contract as one more."""
+        return (1 - self.confidence) / (self.num_steps * (len(self.measures) + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +145,7 @@ def _judge(apart: Interval, measure: Measure) -> bool | None:
     return False if least > 0 else None
 
 
-def judge_step(comparisons: Sequence[Comparison]) -> Decision:
+def judge_measures(comparisons: Sequence[Comparison]) -> Decision:
     """What they say together. A question that no stable request answers is none of this traffic;
     one that only the candidate does not answer is open."""
     applying = [each for each in comparisons if each.applies]

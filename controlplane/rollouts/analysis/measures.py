@@ -42,6 +42,11 @@ def _by_prompt(request: ArmRequest) -> Hashable:
     return request.request_class, length_band(request.num_prompt_tokens)
 
 
+def _by_contract(request: ArmRequest) -> Hashable:
+    """What another revision promised is another question."""
+    return _by_prompt(request), request.contract_revision
+
+
 def _by_length(request: ArmRequest) -> Hashable:
     """Whom a policy refuses it may put into no class, or into another one."""
     return length_band(request.num_prompt_tokens)
@@ -82,7 +87,7 @@ MEASURES = (
         name="attainment",
         says="in contract, of those that something was promised to",
         value=_in_contract,
-        is_alike=_by_prompt,
+        is_alike=_by_contract,
         more_is_worse=False,
         margin=0.02,
     ),

@@ -14,7 +14,7 @@ from controlplane.operator.operator import Operator
 from controlplane.rollouts.machine import RolloutState
 from controlplane.rollouts.worker import Look, RolloutWorker
 from controlplane.store.connection import DatabaseKind
-from controlplane.store.deployments import find_deployment
+from controlplane.store.deployments import DesiredDeployment, find_deployment
 from controlplane.store.overrides import NewOverride, add_override
 from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
@@ -95,7 +95,7 @@ class Installation:
                 num_output_tokens=40 + n % 10,
                 prefill_seconds=0.02 + n % 7 / 1000,
             )
-            records.append(replace(tell(sample), rollout=place))
+            records.append(replace(tell(sample), rollout=place, contract_revision="chat@1"))
         batch = RecordBatch(gateway_id="g", num_lost=0, records=tuple(records))
         with self.request_db.session() as session:
             store_batch(session, batch, Random(1), ReservoirSizes())
@@ -170,6 +170,24 @@ def test_a_policy_that_does_as_well_goes_all_the_way(installed: Installation) ->
     told = {each["measure"]: each for each in end.comparisons}
     assert told["attainment"]["is_good"] is True
     assert (told["ttft"]["num_stable"], told["ttft"]["num_candidate"]) == (800, 800)
+    assert end.standings is not None
+    assert {each["contract_revision"] for each in end.standings} == {"chat@1"}
+    promised = {(each["request_class"], each["objective"]): each for each in end.standings}
+    ttft = promised["interactive", "ttft"]
+    assert (ttft["at_most_seconds"], ttft["candidate"]["num"], ttft["burning"]) == (0.3, 800, "no")
+
+
+def test_with_all_of_the_traffic_the_contract_decides_alone(installed: Installation) -> None:
+    whole = ROLLING.replace("{share: 50%, for: 30s}", "{share: 100%, for: 30s}")
+    for tell, state in ((failed, RolloutState.ABORTED), (answered, RolloutState.PROMOTED)):
+        installed.apply(whole, DESIGN_POLICY.replace("64", "70" if tell is failed else "71"))
+        number = installed.go_on(1).number
+        for arm in Arm:
+            installed.requests(arm, 800, rollout=number)
+        assert installed.go_on(31).progress.step == 1
+        installed.now += 1
+        installed.requests(Arm.CANDIDATE, 200, tell, rollout=number)
+        assert installed.go_on(31).progress.state is state
 
 
 def test_one_that_fails_requests_goes_back_before_its_time(installed: Installation) -> None:
@@ -266,10 +284,10 @@ def test_one_that_cannot_be_judged_holds_up_no_other(
     installed.go_on(1)
     whole = installed.worker._look
 
-    def look(rollout: StoredRollout) -> Look | None:
+    def look(deployment: DesiredDeployment, rollout: StoredRollout) -> Look | None:
         if rollout.deployment == "another":
             raise OSError("its rows are gone")
-        return whole(rollout)
+        return whole(deployment, rollout)
 
     monkeypatch.setattr(installed.worker, "_look", look)
     with pytest.raises(RuntimeError, match="OSError: its rows are gone"):

@@ -12,7 +12,7 @@ from controlplane.rollouts.analysis.comparison import (
     AnalysisTerms,
     Comparison,
     analyse,
-    judge_step,
+    judge_measures,
 )
 from controlplane.rollouts.verdict import Verdict
 from dataplane.arm import Arm
@@ -62,7 +62,7 @@ def by_name(seen: Sequence[Seen]) -> dict[str, Comparison]:
 
 
 def verdict(seen: Sequence[Seen]) -> tuple[Verdict, str | None]:
-    decision = judge_step(analyse(seen, TERMS))
+    decision = judge_measures(analyse(seen, TERMS))
     return decision.verdict, decision.deciding.metric if decision.deciding else None
 
 
@@ -128,7 +128,7 @@ def test_what_its_caller_ended_or_got_wrong_fails_nobody(disposition: Dispositio
     ]
     found = by_name(STABLE + left)
     assert {name for name, each in found.items() if each.is_good is False} == set()
-    assert judge_step(list(found.values())).verdict is Verdict.UNDECIDED
+    assert judge_measures(list(found.values())).verdict is Verdict.UNDECIDED
 
 
 def test_too_few_requests_decide_nothing_however_bad_they_look() -> None:
@@ -183,10 +183,10 @@ def test_who_is_refused_without_a_class_is_refused_all_the_same() -> None:
 
 
 def test_what_turned_it_is_said_in_figures() -> None:
-    slow = judge_step(analyse(STABLE + arm(Arm.CANDIDATE, first=1.4), TERMS))
+    slow = judge_measures(analyse(STABLE + arm(Arm.CANDIDATE, first=1.4), TERMS))
     assert slow.reason.startswith("ttft is worse: +")
     assert " candidate and 8000 stable requests" in slow.reason
-    few = judge_step(analyse(STABLE + arm(Arm.CANDIDATE, 50), TERMS))
+    few = judge_measures(analyse(STABLE + arm(Arm.CANDIDATE, 50), TERMS))
     assert "attainment, failures, cut" in few.reason
     assert "candidate requests are alike" in few.reason
 

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -53,6 +53,7 @@ from ops.seeded_state import (
     live_requests,
     observed_replicas,
     store_gauges,
+    strays,
     under_seeded_config,
 )
 
@@ -62,6 +63,7 @@ class SeededOperator:
     """What pages read of an operator; nothing is started here."""
 
     holds: dict[str, str]
+    retries: dict[str, int] = field(default_factory=dict)
 
 
 def create_app(state_dir: Path, urls: Mapping[DatabaseKind, str] | None = None) -> FastAPI:
@@ -114,7 +116,10 @@ def seed(
     """
     state = app.state
     deploy(state.config_db, now_unix_ns, has_trouble)
-    state.operator = SeededOperator(holds(has_trouble))
+    state.operator = SeededOperator(
+        holds(has_trouble), {"summarize": now_unix_ns + 41 * 10**9} if has_trouble else {}
+    )
+    state.observed.set_strays(strays(now_unix_ns) if has_trouble else [])
     state.observed.set_replicas(observed_replicas(now_unix_ns, has_trouble))
     state.observed.put_gateway(gateway_report(now_unix_ns, gateway_address))
     store_gauges(state.request_db, now_unix_ns)

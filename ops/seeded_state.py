@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 from sqlalchemy.orm import Session
 
+from controlplane.hooks import StrayKind, StrayProcess
 from controlplane.operator.observed import ObservedReplica
+from controlplane.operator.stray import Stray, StrayJudgement
 from controlplane.specs.documents import load_documents
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database
@@ -90,10 +92,47 @@ def observed_replicas(now_unix_ns: int, has_trouble: bool) -> list[ObservedRepli
             metrics_address=f"127.0.0.1:{40200 + number}",
             start_stages=_STAGES,
             probed_at_unix_ns=None if replica_id == failed else now_unix_ns - 4 * 10**9,
-            observed_at_unix_ns=now_unix_ns,
+            observed_at_unix_ns=now_unix_ns - 3 * 10**8,
+            fencing_token=number + 11,
         )
         for number, replica_id in enumerate(names)
     ]
+
+
+def strays(now_unix_ns: int) -> list[Stray]:
+    """A worker that outlived its replica, and one that was ended some minutes ago."""
+    worker = StrayProcess(
+        stray_id="remains-4811.1",
+        kind=StrayKind.REMAINS,
+        pid=4811,
+        replica_id="summarize-1",
+        fencing_token=9,
+        command="python -m dataplane.host",
+        ports=(40101,),
+        resident_bytes=1_310 * 2**20,
+        device_bytes=None,
+    )
+    found = Stray(
+        stray_id=worker.stray_id,
+        kind=StrayJudgement.ZOMBIE,
+        launcher="local",
+        process=worker,
+        why="its replica failed",
+        found_at_unix_ns=now_unix_ns - 90 * 10**9,
+        seen_at_unix_ns=now_unix_ns - 2 * 10**9,
+        num_looks=18,
+        error="Operation not permitted",
+    )
+    gone = replace(
+        found,
+        stray_id="remains-4790.1",
+        kind=StrayJudgement.ORPHAN,
+        process=replace(worker, pid=4790, replica_id="chat-1", ports=(), device_bytes=6 * 2**30),
+        why="no replica was ever called that",
+        error=None,
+        ended_at_unix_ns=now_unix_ns - 11 * MINUTE_NS,
+    )
+    return [found, gone]
 
 
 def holds(has_trouble: bool) -> dict[str, str]:

@@ -52,7 +52,8 @@ def observed_mark(observed: ObservedState) -> int:
     replicas = tuple((r.replica_id, r.state, r.stage) for r in observed.replicas())
     overrides = tuple(each.override_id for each in observed.overrides())
     silences = tuple(each.silence_id for each in observed.silences())
-    return hash((gateways, replicas, overrides, silences))
+    strays = tuple((each.stray_id, each.ended_at_unix_ns) for each in observed.strays())
+    return hash((gateways, replicas, overrides, silences, strays))
 
 
 STALE_SECONDS = 10.0

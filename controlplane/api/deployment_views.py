@@ -7,6 +7,7 @@ from controlplane.api.replica_memory import ReplicaMemory, memory_of
 from controlplane.api.slo_counts import SloCount
 from controlplane.api.trouble import Trouble
 from controlplane.operator.observed import ObservedReplica
+from controlplane.operator.stray import Stray
 from controlplane.store.deployments import DeploymentChange
 from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.replica_lanes import ReplicaLane, StateSpan
@@ -92,6 +93,12 @@ class LaneView:
     stage: str | None
     """Of a start under way, or `serving`; None: its process does not say."""
     probed_at_unix_ns: int | None
+    observed_at_unix_ns: int | None
+    """When it was last seen by its launcher, or told of by gateways; None: it ended, or then was
+    another time."""
+    fencing_token: int | None
+    """None as well."""
+    pid: int | None
     start_stages: dict[str, float]
     spans: list[StateSpan]
     load: ReplicaLoad | None
@@ -109,6 +116,8 @@ class DeploymentLine:
     num_replicas: int
     num_ready: int
     hold: str | None
+    retry_at_unix_ns: int | None
+    """When what is held is tried again, where that is known."""
     launcher: str
     revisions: dict[str, str | None]
     updated_at_unix_ns: int
@@ -122,6 +131,8 @@ class DeploymentList:
 
     as_of_unix_ns: int
     deployments: list[DeploymentLine]
+    strays: list[Stray] = field(default_factory=list)
+    """Processes that should not be, and those that are gone for less than an hour, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +151,8 @@ class DeploymentDetail:
     """None for the past."""
     hold: str | None
     """Why it lacks replicas and gets none now."""
+    retry_at_unix_ns: int | None
+    """When that is tried again, where it is known."""
     troubles: list[Trouble]
     change: ChangeEntry
     """The one that made it what it is."""
@@ -203,6 +216,9 @@ def view_lane(
         is_ended=is_ended,
         stage=observed.stage if observed else None,
         probed_at_unix_ns=observed.probed_at_unix_ns if observed else None,
+        observed_at_unix_ns=observed.observed_at_unix_ns if observed else None,
+        fencing_token=observed.fencing_token if observed else None,
+        pid=observed.pid if observed else None,
         start_stages=lane.start_stages or (observed.start_stages if observed else {}),
         spans=lane.spans,
         load=None if is_ended else load,

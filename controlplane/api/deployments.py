@@ -90,8 +90,10 @@ def read_deployments(state: State, now_unix_ns: int) -> DeploymentList:
     return DeploymentList(
         as_of_unix_ns=now_unix_ns,
         deployments=[
-            _line(each, history, state.observed, holds_of(state)) for each, history in found
+            _line(each, history, state.observed, holds_of(state), state.operator.retries)
+            for each, history in found
         ],
+        strays=state.observed.strays(),
     )
 
 
@@ -125,6 +127,7 @@ def read_deployment(
         generation=history[0].generation,
         observed_generation=None if at_unix_ns is not None else desired.observed_generation,
         hold=None if at_unix_ns is not None else holds_of(state).get(name),
+        retry_at_unix_ns=None if at_unix_ns is not None else state.operator.retries.get(name),
         troubles=[] if at_unix_ns is not None else troubles_of(state, name, now_unix_ns),
         change=entries[0],
         revisions=view_revisions(revisions, history),
@@ -165,6 +168,7 @@ def _line(
     history: list[DeploymentChange],
     observed: ObservedState,
     holds: Mapping[str, str],
+    retries: Mapping[str, int],
 ) -> DeploymentLine:
     revisions = desired.revisions
     replicas = [each for each in observed.replicas() if each.deployment == desired.name]
@@ -176,6 +180,7 @@ def _line(
         num_replicas=desired.spec.replicas,
         num_ready=sum(replica.state == "ready" for replica in replicas),
         hold=holds.get(desired.name),
+        retry_at_unix_ns=retries.get(desired.name),
         launcher=desired.spec.launcher,
         revisions={
             "deployment": revisions.deployment.label,

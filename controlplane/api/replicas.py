@@ -6,6 +6,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 
 from controlplane.store.replicas import list_transitions
+from dataplane.clock import wall_clock
 
 router = APIRouter(prefix="/api/v1", tags=["replicas"])
 
@@ -16,7 +17,8 @@ def list_replicas(
     deployment: str | None = None,
     limit: Annotated[int, Query(ge=0, le=1000)] = 100,
 ) -> dict[str, Any]:
-    """Replicas that have not ended, as last observed, and the newest `limit` transitions."""
+    """Replicas that have not ended, as last observed, processes that should not be, and the newest
+    `limit` transitions. What was observed is as old as `as_of_unix_ns` less its own time."""
     state = request.app.state
     observed = [
         replica
@@ -26,6 +28,8 @@ def list_replicas(
     with state.config_db.reading() as session:
         history = list_transitions(session, deployment=deployment, limit=limit)
     return {
+        "as_of_unix_ns": wall_clock(),
+        "strays": msgspec.to_builtins(state.observed.strays()),
         "replicas": msgspec.to_builtins(observed),
         "history": msgspec.to_builtins(history),
     }

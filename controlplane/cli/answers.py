@@ -92,6 +92,7 @@ class ReplicaAnswer:
     observed_at_unix_ns: int
     look: PageLookAnswer | None = None
     """Of one that is only observed."""
+    fencing_token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +107,39 @@ class TransitionAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StrayProcessAnswer:
+    """A process that should not be."""
+
+    pid: int | None
+    replica_id: str
+    fencing_token: int
+    command: str
+    ports: list[int]
+    resident_bytes: int | None
+    device_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayAnswer:
+    """One of them, as it was judged."""
+
+    kind: str
+    process: StrayProcessAnswer
+    why: str
+    found_at_unix_ns: int
+    seen_at_unix_ns: int
+    error: str | None
+    ended_at_unix_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicasAnswer:
     """Replicas that have not ended, and what happened to all of them, newest first."""
 
+    as_of_unix_ns: int
     replicas: list[ReplicaAnswer]
     history: list[TransitionAnswer]
+    strays: list[StrayAnswer] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +338,7 @@ class HeldAnswer:
 
     name: str
     hold: str | None
+    retry_at_unix_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

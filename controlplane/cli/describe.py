@@ -5,7 +5,13 @@ from urllib.parse import quote
 
 import click
 
-from controlplane.cli.answers import ChangeAnswer, GatewaysAnswer, HoldsAnswer, ReplicasAnswer
+from controlplane.cli.answers import (
+    ChangeAnswer,
+    GatewaysAnswer,
+    HeldAnswer,
+    HoldsAnswer,
+    ReplicasAnswer,
+)
 from controlplane.cli.client import convert_answer, get_json, url_option
 from controlplane.cli.completion_words import complete_names, complete_resources
 from controlplane.cli.described import (
@@ -115,7 +121,8 @@ def _document(url: str, kind: "Kind", name: str) -> str:
         text += _hold(url, revision.name)
         path = "/api/v1/replicas"
         answer = get_json(url, path, deployment=revision.name, limit=0)
-        text += deployment_replicas(convert_answer(url, answer, ReplicasAnswer).replicas)
+        seen = convert_answer(url, answer, ReplicasAnswer)
+        text += deployment_replicas(seen.replicas, seen.as_of_unix_ns)
         answer = get_json(url, f"/api/v1/deployments/{quote(revision.name, safe='')}/changes")
         text += describe_changes(convert_answer(url, answer, list[ChangeAnswer]))
     text += f"Revisions:\n{indented(history_table(history))}"
@@ -128,8 +135,15 @@ def _document(url: str, kind: "Kind", name: str) -> str:
 def _hold(url: str, deployment: str) -> str:
     """Why it gets no replicas, where it gets none: the operator's own words."""
     answer = convert_answer(url, get_json(url, "/api/v1/deployments"), HoldsAnswer)
-    holds = [each.hold for each in answer.deployments if each.name == deployment and each.hold]
-    return "".join(f"Held: {hold}\n" for hold in holds)
+    held = [each for each in answer.deployments if each.name == deployment and each.hold]
+    return "".join(f"Held: {each.hold}{_retry(each)}\n" for each in held)
+
+
+def _retry(held: HeldAnswer) -> str:
+    from controlplane.cli.terminal import instant
+
+    at = held.retry_at_unix_ns
+    return "" if at is None else f" (tried again at {instant(at)})"
 
 
 def _replica(url: str, name: str) -> str:
@@ -143,7 +157,7 @@ def _replica(url: str, name: str) -> str:
     history = [each for each in found.history if each.replica_id == replica_id]
     for each in found.replicas:
         if each.replica_id == replica_id:
-            return describe_replica(each, history).rstrip("\n")
+            return describe_replica(each, history, found.as_of_unix_ns).rstrip("\n")
     return describe_ended_replica(replica_id, history).rstrip("\n")
 
 

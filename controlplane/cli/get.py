@@ -133,12 +133,19 @@ def _revisions(url: str, names: Sequence[str]) -> Listing:
 
 def _replicas(url: str, names: Sequence[str]) -> Listing:
     from controlplane.cli.replica_output import replica_table
+    from controlplane.cli.stray_output import stray_table
 
     answer = get_json(url, "/api/v1/replicas", limit=0)
-    found = convert_answer(url, answer, ReplicasAnswer).replicas
-    kept = [each for each in found if _is_wanted(each.replica_id, names)]
+    found = convert_answer(url, answer, ReplicasAnswer)
+    kept = [each for each in found.replicas if _is_wanted(each.replica_id, names)]
     answers = [each for each in answer["replicas"] if _is_wanted(each["replica_id"], names)]
-    return Listing(answer=answers, text=lambda is_wide: replica_table(kept, is_wide=is_wide))
+    strays = [each for each in found.strays if _is_wanted(each.process.replica_id, names)]
+    as_of = found.as_of_unix_ns
+
+    def text(is_wide: bool) -> str:
+        return replica_table(kept, as_of, is_wide=is_wide) + stray_table(strays, as_of)
+
+    return Listing(answer=answers, text=text)
 
 
 def _gateways(url: str, names: Sequence[str]) -> Listing:

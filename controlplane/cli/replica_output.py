@@ -15,18 +15,21 @@ STALE_SECONDS = 10.0
 """A gateway reports every second; what is older than this is no longer called current."""
 
 
-def replica_table(replicas: Sequence[ReplicaAnswer], *, is_wide: bool = False) -> str:
+def replica_table(
+    replicas: Sequence[ReplicaAnswer], as_of_unix_ns: int, *, is_wide: bool = False
+) -> str:
     """One line for each replica that has not ended."""
     if not replicas:
         return "no replica runs"
-    head = ["REPLICA", "DEPLOYMENT", "STATE", "STAGE", "MODEL", "ENGINE", "REASON"]
-    rows = [head + (["PID", "ADDRESS", "METRICS", "LAST PROBE"] if is_wide else [])]
+    head = ["REPLICA", "DEPLOYMENT", "STATE", "STAGE", "SEEN", "MODEL", "ENGINE", "REASON"]
+    rows = [head + (["PID", "TOKEN", "ADDRESS", "METRICS", "LAST PROBE"] if is_wide else [])]
     for each in replicas:
         row = [
             each.replica_id,
             each.deployment,
             each.state,
             each.stage or "-",
+            seen_ago(each.observed_at_unix_ns, as_of_unix_ns),
             each.model_revision,
             each.engine,
             each.reason or "-",
@@ -35,13 +38,19 @@ def replica_table(replicas: Sequence[ReplicaAnswer], *, is_wide: bool = False) -
     return table(rows)
 
 
-def deployment_replicas(replicas: Sequence[ReplicaAnswer]) -> str:
+def seen_ago(at_unix_ns: int, as_of_unix_ns: int) -> str:
+    """How old what is told was when it was told: both are of the control plane's clock."""
+    return f"{max(0.0, (as_of_unix_ns - at_unix_ns) / 1e9):.1f} s ago"
+
+
+def deployment_replicas(replicas: Sequence[ReplicaAnswer], as_of_unix_ns: int) -> str:
     """The replicas of one deployment."""
-    rows = [("REPLICA", "STATE", "MODEL", "ADDRESS", "METRICS", "REASON")]
+    rows = [("REPLICA", "STATE", "SEEN", "MODEL", "ADDRESS", "METRICS", "REASON")]
     rows += [
         (
             each.replica_id,
             each.state,
+            seen_ago(each.observed_at_unix_ns, as_of_unix_ns),
             each.model_revision,
             each.address or "-",
             _metrics_url(each),
@@ -54,9 +63,11 @@ def deployment_replicas(replicas: Sequence[ReplicaAnswer]) -> str:
     return f"Replicas as last seen:\n{indented(table(rows) if replicas else 'none')}{said}"
 
 
-def describe_replica(replica: ReplicaAnswer, history: Sequence[TransitionAnswer]) -> str:
+def describe_replica(
+    replica: ReplicaAnswer, history: Sequence[TransitionAnswer], as_of_unix_ns: int
+) -> str:
     """Everything known of one replica."""
-    probed = replica.probed_at_unix_ns
+    probed, seen_at = replica.probed_at_unix_ns, replica.observed_at_unix_ns
     facts = [
         ("Replica:", replica.replica_id),
         ("Deployment:", replica.deployment),
@@ -66,11 +77,12 @@ def describe_replica(replica: ReplicaAnswer, history: Sequence[TransitionAnswer]
         ("Model:", replica.model_revision),
         ("Engine:", replica.engine),
         ("Process:", "unknown" if replica.pid is None else f"pid {replica.pid}"),
+        ("Token:", str(replica.fencing_token) if replica.fencing_token else "none"),
         ("Address:", replica.address or "unknown"),
         ("Metrics:", _metrics_url(replica)),
         *([("Page:", page)] if (page := _page(replica)) is not None else []),
         ("Probed:", "never" if probed is None else f"{instant(probed)}, a token was generated"),
-        ("Seen:", instant(replica.observed_at_unix_ns)),
+        ("Seen:", f"{instant(seen_at)}, {seen_ago(seen_at, as_of_unix_ns)}"),
     ]
     stages = [(stage, f"{seconds:.2f} s") for stage, seconds in replica.start_stages.items()]
     cost = indented(table(stages)) if stages else "  unknown\n"
@@ -165,6 +177,7 @@ def _places(replica: ReplicaAnswer) -> list[str]:
     probed = replica.probed_at_unix_ns
     return [
         "-" if replica.pid is None else str(replica.pid),
+        str(replica.fencing_token) if replica.fencing_token else "-",
         replica.address or "-",
         _metrics_url(replica),
         "-" if probed is None else instant(probed),

@@ -129,8 +129,7 @@ class CatchUp:
             return replica.seen_at_unix_ns if age is None else self._wall() - int(age * 1e9)
         if replica.launcher == OBSERVED:
             look = self._observed.find_look(replica.replica_id)
-            at = None if look is None else look.page_at_unix_ns
-            return replica.seen_at_unix_ns if at is None else at
+            return replica.seen_at_unix_ns if look is None else look.at_unix_ns
         return sighting.began_at_unix_ns
 
     def _fence_off(self, replica: Replica, observation: ReplicaObservation, token: int) -> None:

@@ -17,6 +17,7 @@ from dataplane.clock import wall_clock
 from dataplane.engine import ReplicaSpec
 from dataplane.lifecycle import RequestCounts
 from dataplane.report import GatewayReport, ReplicaReport
+from ops.seeded_state import strays
 from tests.controlplane.config_documents import DESIGN_POLICY, MODEL, SERVICE
 from tests.controlplane.control_plane_server import serve_control_plane
 
@@ -58,6 +59,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert result.exit_code == 0, result.output
         opened.operator.stop()
         opened.observed.set_replicas([replica("chat-7f"), replica("chat-8a", "starting")])
+        opened.observed.set_strays(strays(wall_clock()))
         opened.observed.put_gateway(gateway("gateway-0"))
         opened.observed.note_refused("gateway-9", "its key was revoked")
         opened.process_history.note(_GATEWAY_FAILED)
@@ -96,11 +98,17 @@ def lines(result: Result) -> list[list[str]]:
 
 
 def test_replicas_are_listed_and_wide_says_where_they_are(url: str) -> None:
-    head, first, second = lines(run(url, "get", "replicas"))
+    head, first, second, *below = lines(run(url, "get", "replicas"))
 
-    assert head == ["REPLICA", "DEPLOYMENT", "STATE", "STAGE", "MODEL", "ENGINE", "REASON"]
+    assert head == [
+        "REPLICA", "DEPLOYMENT", "STATE", "STAGE", "SEEN", "MODEL", "ENGINE", "REASON"
+    ]  # fmt: skip
     assert first[:3] == ["chat-7f", "chat", "ready"]
     assert second[:3] == ["chat-8a", "chat", "starting"]
+    found = {words[0]: words for words in below if words}
+    assert found["zombie"][1:4] == ["4811", "summarize-1", "9"]
+    assert "permitted" in found["zombie"]
+    assert found["orphan"][1:4] == ["4790", "chat-1", "9"]
     wide = run(url, "get", "replica", "-o", "wide").stdout
     assert "http://127.0.0.1:9002/metrics" in wide
     assert "4242" in wide

@@ -101,6 +101,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "reason": "r", "stage": "s", "pid": 1, "address": "a", "metrics_address": "m",
         "start_stages": {"load": 1.0}, "probed_at_unix_ns": None, "observed_at_unix_ns": now,
     }  # fmt: skip
+    stray = {
+        "kind": "k", "why": "w", "found_at_unix_ns": now, "seen_at_unix_ns": now, "error": "e",
+        "ended_at_unix_ns": None,
+        "process": {
+            "pid": 1, "replica_id": "r", "fencing_token": 1, "command": "c", "ports": [1],
+            "resident_bytes": 1, "device_bytes": None,
+        },
+    }  # fmt: skip
     moved = {
         "replica_id": "r", "deployment": "d", "state": "s", "reason": "r", "at_unix_ns": now
     }  # fmt: skip
@@ -164,7 +172,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "/api/v1/config/Deployment/chat/revisions": [revision],
         "/api/v1/config/Deployment/": [revision],
         "/api/v1/deployments/": [change],
-        "/api/v1/replicas": {"replicas": [replica], "history": [moved]},
+        "/api/v1/replicas": {
+            "as_of_unix_ns": now,
+            "replicas": [replica],
+            "history": [moved],
+            "strays": [stray],
+        },
         "/api/v1/gateways": {"gateways": [gateway]},
         "/api/v1/processes/history": {"history": [failed]},
         "/api/v1/overrides": {"as_of_unix_ns": now, "overrides": [override]},

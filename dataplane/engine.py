@@ -294,6 +294,8 @@ class ReplicaStatus:
     """With `failed`: what went wrong and the remedy."""
     fencing_token: int | None = None
     """As its spec says it; None: its program does not tell."""
+    unobservable_stages: tuple[str, ...] = ()
+    """Those that the engine does not show: they are inside another one, if they were."""
 
 
 class EngineProcess(Protocol):

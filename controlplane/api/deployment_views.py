@@ -100,6 +100,8 @@ class LaneView:
     """None as well."""
     pid: int | None
     start_stages: dict[str, float]
+    unobservable_stages: list[str]
+    """Stages that the engine does not show: inside another one, if they were."""
     spans: list[StateSpan]
     load: ReplicaLoad | None
     """None for what ended, and for the past."""
@@ -220,6 +222,9 @@ def view_lane(
         fencing_token=observed.fencing_token if observed else None,
         pid=observed.pid if observed else None,
         start_stages=lane.start_stages or (observed.start_stages if observed else {}),
+        unobservable_stages=list(
+            lane.unobservable_stages or (observed.unobservable_stages if observed else ())
+        ),
         spans=lane.spans,
         load=None if is_ended else load,
     )

@@ -93,6 +93,7 @@ class ReplicaAnswer:
     look: PageLookAnswer | None = None
     """Of one that is only observed."""
     fencing_token: int = 0
+    unobservable_stages: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,7 @@ def describe_replica(
         ("Seen:", f"{instant(seen_at)}, {seen_ago(seen_at, as_of_unix_ns)}"),
     ]
     stages = [(stage, f"{seconds:.2f} s") for stage, seconds in replica.start_stages.items()]
+    stages += [(stage, "unobservable") for stage in replica.unobservable_stages]
     cost = indented(table(stages)) if stages else "  unknown\n"
     return f"{table(facts)}\nStart took:\n{cost}{describe_transitions(history)}"
 

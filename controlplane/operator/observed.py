@@ -55,6 +55,8 @@ class ObservedReplica:
     """Somebody else's server: others may send it requests too."""
     rollout: int | None = None
     """Whose candidate it was started for."""
+    unobservable_stages: tuple[str, ...] = ()
+    """Stages of the start that the engine does not show: they are inside another one, if at all."""
     fencing_token: int = 0
     """Grows with every replica that is started; 0: it was started before there were tokens."""
 

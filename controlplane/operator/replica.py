@@ -30,6 +30,7 @@ class Replica:
     address: str | None = None
     metrics_address: str | None = None
     start_stages: dict[str, float] = field(default_factory=dict)
+    unobservable_stages: tuple[str, ...] = ()
     stage: str | None = None
     pid: int | None = None
     probed_at_unix_ns: int | None = None
@@ -76,6 +77,7 @@ class Replica:
             return
         self.stage = status.stage
         self.start_stages = dict(status.stages)
+        self.unobservable_stages = status.unobservable_stages
         self.address = status.address or self.address
         self.metrics_address = status.metrics_address or self.metrics_address
 
@@ -105,6 +107,7 @@ class Replica:
             address=self.address,
             metrics_address=self.metrics_address,
             start_stages=self.start_stages,
+            unobservable_stages=self.unobservable_stages,
             probed_at_unix_ns=self.probed_at_unix_ns,
             observed_at_unix_ns=self.seen_at_unix_ns,
             fencing_token=self.spec.fencing_token,
@@ -133,4 +136,5 @@ def from_store(stored: StoredReplica, now: float, now_unix_ns: int) -> Replica:
         address=stored.address,
         metrics_address=stored.metrics_address,
         start_stages=stored.start_stages,
+        unobservable_stages=stored.unobservable_stages,
     )

@@ -149,6 +149,7 @@ class Roster:
                 address=replica.address,
                 metrics_address=replica.metrics_address,
                 start_stages=replica.start_stages,
+                unobservable_stages=replica.unobservable_stages,
             )
             self._store(session, replica, ReplicaState.READY, reason)
         self._note(replica, ReplicaState.READY, reason)

@@ -5,6 +5,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from controlplane.rollouts.change_plan.start_times import PastStart
+from controlplane.store.replicas import measured_stages
 from controlplane.store.tables import ReplicaRow
 from dataplane.engine import ReplicaSpec
 
@@ -24,6 +25,6 @@ def list_past_starts(session: Session) -> list[PastStart]:
             spec = msgspec.convert(row.spec, type=ReplicaSpec)
         except msgspec.ValidationError:
             continue  # of another version: it tells nothing about what would start now
-        seconds = sum(row.start_stages.values())
+        seconds = sum(measured_stages(row.start_stages).values())
         found.append(PastStart(spec=spec, digest=row.spec_digest, seconds=seconds))
     return found

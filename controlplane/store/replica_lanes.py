@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from controlplane.store.replicas import ENDED, ReplicaState
+from controlplane.store.replicas import (
+    ENDED,
+    ReplicaState,
+    measured_stages,
+    unobservable_stages,
+)
 from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
 
 
@@ -32,6 +37,8 @@ class ReplicaLane:
     metrics_address: str | None
     start_stages: dict[str, float]
     """Seconds by stage, as far as the start came."""
+    unobservable_stages: tuple[str, ...]
+    """Those that its engine does not show."""
     spans: list[StateSpan]
     """Oldest first, without gaps. An ended replica's last one never closes."""
 
@@ -115,6 +122,7 @@ def _read(row: ReplicaRow, spans: list[StateSpan]) -> ReplicaLane:
         engine_config_revision=said("engine_config_revision"),
         address=row.address,
         metrics_address=row.metrics_address,
-        start_stages=row.start_stages,
+        start_stages=measured_stages(row.start_stages),
+        unobservable_stages=unobservable_stages(row.start_stages),
         spans=spans,
     )

@@ -4,7 +4,7 @@ Liveness is not kept here; only transitions are, so that thousands of heartbeats
 commits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -64,6 +64,8 @@ class StoredReplica:
     metrics_address: str | None
     start_stages: dict[str, float]
     """Seconds by stage."""
+    unobservable_stages: tuple[str, ...]
+    """Those that its engine does not show."""
     created_at_unix_ns: int
     rollout: int | None = None
     """Whose candidate it was started for."""
@@ -168,13 +170,24 @@ def set_addresses(
     address: str,
     metrics_address: str | None,
     start_stages: Mapping[str, float],
+    unobservable_stages: Sequence[str] = (),
 ) -> None:
     """Where a replica serves, and what its start cost. Raises LookupError when it is unknown."""
     row = _get(session, replica_id)
     row.address = address
     row.metrics_address = metrics_address
-    row.start_stages = dict(start_stages)
+    row.start_stages = {**start_stages, **dict.fromkeys(unobservable_stages)}
     session.flush()
+
+
+def measured_stages(stored: Mapping[str, float | None]) -> dict[str, float]:
+    """Seconds by stage of a start, without those that were not seen."""
+    return {stage: seconds for stage, seconds in stored.items() if seconds is not None}
+
+
+def unobservable_stages(stored: Mapping[str, float | None]) -> tuple[str, ...]:
+    """The stages that were not seen: they stand there without seconds."""
+    return tuple(stage for stage, seconds in stored.items() if seconds is None)
 
 
 def newest_token(session: Session) -> int:
@@ -288,7 +301,8 @@ def _read(session: Session, row: ReplicaRow) -> StoredReplica:
         reason=reason,
         address=row.address,
         metrics_address=row.metrics_address,
-        start_stages=row.start_stages,
+        start_stages=measured_stages(row.start_stages),
+        unobservable_stages=unobservable_stages(row.start_stages),
         created_at_unix_ns=row.created_at_unix_ns,
         rollout=row.rollout,
     )

@@ -95,8 +95,8 @@ class ReplicaRow(ConfigBase):
     """starting, ready, draining, stopped or failed."""
     address: Mapped[str | None] = mapped_column(String(512))
     metrics_address: Mapped[str | None] = mapped_column(String(512))
-    start_stages: Mapped[dict[str, float]] = mapped_column(JSON, default=dict)
-    """Seconds by stage."""
+    start_stages: Mapped[dict[str, float | None]] = mapped_column(JSON, default=dict)
+    """Seconds by stage; null: the engine does not show it."""
     rollout: Mapped[int | None] = mapped_column(BigInteger)
     """Whose candidate it was started for; NULL: none's."""
     fencing_token: Mapped[int | None] = mapped_column(BigInteger)

@@ -61,6 +61,12 @@ class EngineCore(Protocol):
         """A step would do something: run tokens, or release what finished."""
         ...
 
+    @property
+    def compile_seconds(self) -> float | None:
+        """How long `load` compiled, in seconds: a stage of the start of its own. Valid after it;
+        None: it compiled nothing."""
+        ...
+
     def load(self) -> None:
         """Read the weights and allocate the KV pool.
 

@@ -38,6 +38,8 @@ def start_engine(spec: ReplicaSpec, status: StatusFile) -> StartedEngine:
         core = _create_core(plugins, spec)
         core.load()
         tokenizer = load_tokenizer(artifact)
+    if core.compile_seconds is not None:
+        status.set_apart("compile", core.compile_seconds, "load")
     with status.stage("warm_up"):
         core.warm_up()
     return StartedEngine(core, tokenizer)

@@ -44,6 +44,16 @@ class StatusFile:
         seconds = self._clock() - started_at
         self._write(stages={**self._status.stages, name: seconds})
 
+    def set_apart(self, name: str, seconds: float, whole: str) -> None:
+        """Of the finished stage `whole`, `seconds` were a stage of their own, called `name`."""
+        stages = dict(self._status.stages)
+        part = min(seconds, stages[whole])
+        self._write(stages={**stages, whole: stages[whole] - part, name: part})
+
+    def note_unobservable(self, *stages: str) -> None:
+        """They may have been, inside another one: the engine does not show them."""
+        self._write(unobservable_stages=stages)
+
     def serve(self, address: str, metrics_address: str) -> None:
         """The replica can answer from now on."""
         self._write(stage="serving", address=address, metrics_address=metrics_address)

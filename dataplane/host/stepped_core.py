@@ -65,6 +65,8 @@ class SteppedCore(abc.ABC, Generic[StateT]):
         self._events = CoreEvents(clock)
         self._loaded: _Loaded[StateT] | None = None
         self.cached_prefixes: CachedPrefixes | None = None
+        self.compile_seconds: float | None = None
+        """Set by `load` where it compiled."""
         self._sequence_ids = itertools.count()
         self._plan = StepPlan()
         self._is_plan_pending = False

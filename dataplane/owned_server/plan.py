@@ -25,6 +25,8 @@ class ServerPlan:
     port: int
     environment: Mapping[str, str] = field(repr=False)
     """All of it."""
+    start_lines: Mapping[str, str] = field(default_factory=dict)
+    """As its LaunchTerms have them."""
 
     @property
     def address(self) -> str:
@@ -55,6 +57,7 @@ def plan_server(
             **(more_environment or {}),
             **_key(terms, settings),
         },
+        start_lines=terms.start_lines,
     )
 
 

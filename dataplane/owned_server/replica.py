@@ -1,7 +1,9 @@
 """The life of one replica whose engine is somebody else's server.
 
 The stages are those of any replica: `acquire` finds program and weights, `load` lasts until the
-server says that it is well, `warm_up` until it has generated a token; only then does it serve. On
+server says that it is well, `warm_up` until it has generated a token; only then does it serve. What
+a server tells of `compile` is set apart from `load`; of one that tells nothing it is unobservable.
+On
 SIGTERM the server is left alone until what it runs has ended, or time is up: servers that are asked
 to end with requests under way have been seen to leave them hanging.
 """
@@ -9,6 +11,7 @@ to end with requests under way have been seen to leave them hanging.
 import asyncio
 import logging
 import os
+import re
 import signal
 import stat
 from collections.abc import Callable
@@ -28,6 +31,9 @@ CreatePlan = Callable[[ReplicaSpec, int], ServerPlan]
 _POLL_SECONDS = 0.2
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_LINES = 3
+_MAX_START_BYTES = 4 * 2**20
+_HIDDEN = ("compile",)
+"""What a server does unseen while it loads, unless it tells."""
 
 _log = logging.getLogger(__name__)
 
@@ -120,13 +126,29 @@ async def _until_stopped(
 async def _serve(
     status: StatusFile, plan: ServerPlan, client: EndpointClient, server: ServerChild
 ) -> None:
+    begins_at = _output_size()
     with status.stage("load"):
         await _until_well(client)
         _check_listener(server, plan.port)
+    _set_apart_told(status, plan, begins_at)
     with status.stage("warm_up"):
         await _connect(client)
     status.serve(plan.address, plan.address)
     _log.info("serving on %s", plan.address)
+
+
+def _set_apart_told(status: StatusFile, plan: ServerPlan, begins_at: int) -> None:
+    """Stages that the server wrote of since its start; where several workers wrote of one that they
+    went through side by side, the longest."""
+    written = _output_since(begins_at)
+    found = {
+        stage: [float(match["seconds"]) for match in re.finditer(line, written)]
+        for stage, line in plan.start_lines.items()
+    }
+    told = {stage: max(seconds) for stage, seconds in found.items() if seconds}
+    for stage, seconds in told.items():
+        status.set_apart(stage, seconds, "load")
+    status.note_unobservable(*(stage for stage in _HIDDEN if stage not in told))
 
 
 async def _until_well(client: EndpointClient) -> None:
@@ -191,12 +213,28 @@ def _how(exit_code: int) -> str:
 
 def _last_words() -> str:
     """The end of what it printed, where our output, which is its own, is a file."""
-    if not stat.S_ISREG(os.fstat(1).st_mode):
+    if not _is_output_kept():
+        return ""
+    lines = _output_since(max(0, _output_size() - _LAST_WORDS_BYTES)).splitlines()
+    return " | ".join(line.strip() for line in lines[-_LAST_WORDS_LINES:] if line.strip())
+
+
+def _is_output_kept() -> bool:
+    return stat.S_ISREG(os.fstat(1).st_mode)
+
+
+def _output_size() -> int:
+    """Bytes of our output so far, which is the server's too; 0 where it is no file."""
+    return os.fstat(1).st_size if _is_output_kept() else 0
+
+
+def _output_since(begins_at: int) -> str:
+    """What was written from there on, up to what a start may write."""
+    if not _is_output_kept():
         return ""
     with Path("/proc/self/fd/1").open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
-        lines = log.read().decode(errors="replace").splitlines()
-    return " | ".join(line.strip() for line in lines[-_LAST_WORDS_LINES:] if line.strip())
+        log.seek(begins_at)
+        return log.read(_MAX_START_BYTES).decode(errors="replace")
 
 
 def _explain(error: Exception) -> str:

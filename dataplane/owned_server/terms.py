@@ -46,6 +46,9 @@ class LaunchTerms:
     """Options that config may give, spelled in full."""
     variables: frozenset[str] = frozenset()
     """Environment variables that config may give, beside COMMON_VARIABLES."""
+    start_lines: Mapping[str, str] = field(default_factory=dict)
+    """By stage of the start: a regular expression of the lines with which it tells what that took,
+    in the group `seconds`. A stage of no line is not told."""
     key_variable: str | None = None
     """The environment variable that the server takes its API key from; None: it takes it only where
     everybody could read it."""

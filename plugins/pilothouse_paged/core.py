@@ -32,6 +32,7 @@ class PagedEngineCore(SteppedCore[Selector]):
     def start(self, runner: Runner) -> None:
         """Serve with a model that is loaded already: the second half of `load`."""
         settings, device = self._settings, runner.device_kind
+        self.compile_seconds = runner.compile_seconds
         bounds = SchedulerConfig(
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.batched_tokens(device),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from dataplane.clock import monotonic_clock
 from dataplane.ledger import GIB, MemoryLedger, ModelShape, num_blocks_for
 from pilothouse_paged.artifact import open_artifact
 from pilothouse_paged.attention import DecodeAttention, attend_decodes
@@ -32,10 +33,17 @@ class Runner:
     """The model on its device. One thread uses it."""
 
     def __init__(
-        self, model: LlamaModel, kv_cache: torch.Tensor, ledger: MemoryLedger, max_model_len: int
+        self,
+        model: LlamaModel,
+        kv_cache: torch.Tensor,
+        ledger: MemoryLedger,
+        max_model_len: int,
+        compile_seconds: float | None = None,
     ) -> None:
-        """`kv_cache` is [layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
+        """`kv_cache` is [layers, 2, num_blocks, block_size, num_kv_heads, head_dim].
+        `compile_seconds`: what compiling its kernels took; None: there is nothing to compile."""
         self.max_model_len = max_model_len
+        self.compile_seconds = compile_seconds
         self.ledger_lines = ledger.lines(kv_cache.shape[2])
         self._model = model
         self._kv_cache = kv_cache
@@ -86,15 +94,17 @@ def load_runner(path: Path, settings: PagedSettings) -> Runner:
 
 
 def build_runner(model: LlamaModel, settings: PagedSettings) -> Runner:
-    """Measure what a step takes, and give the rest of the budget to KV.
+    """Compile, measure what a step takes, and give the rest of the budget to KV.
 
     Raises ValueError when that is too little for what the settings ask.
     """
+    compile_seconds = _compile(model, settings)
     wanted_model_len = settings.wanted_model_len(model.shape.context_length)
     ledger = make_ledger(model, settings, measure_workspace(model, settings, wanted_model_len))
     num_blocks = ledger.num_blocks_that_fit
     max_model_len = _fit_model_len(settings, wanted_model_len, num_blocks)
-    return Runner(model, _empty_cache(model, num_blocks, settings), ledger, max_model_len)
+    cache = _empty_cache(model, num_blocks, settings)
+    return Runner(model, cache, ledger, max_model_len, compile_seconds)
 
 
 def choose_device(settings: PagedSettings) -> torch.device:
@@ -179,6 +189,26 @@ def _fit_model_len(settings: PagedSettings, wanted: int, num_blocks: int) -> int
             f"{num_slots} tokens; raise settings.kv_memory or lower max_model_len"
         )
     return min(wanted, num_slots)
+
+
+def _compile(model: LlamaModel, settings: PagedSettings) -> float | None:
+    """Seconds of the first decode, in which triton compiles its kernel or finds it in its cache on
+    disk, and the device's libraries start; None: a CPU compiles nothing."""
+    device = model.weights.embedding.device
+    if device.type != "cuda":
+        return None
+    started_at = monotonic_clock()
+    run_first_decode(model, settings)
+    torch.cuda.synchronize(device)
+    return monotonic_clock() - started_at
+
+
+@torch.inference_mode()
+def run_first_decode(model: LlamaModel, settings: PagedSettings) -> None:
+    """One token through one layer, in a block that is given back."""
+    device = model.weights.embedding.device
+    batch = lay_out([_chunk((0,), 0, [0], is_decode=True)], settings.block_size, device)
+    model.forward(batch, _empty_cache(model, 1, settings)[:1], num_layers=1)
 
 
 def _empty_cache(model: LlamaModel, num_blocks: int, settings: PagedSettings) -> torch.Tensor:

@@ -33,17 +33,21 @@ class SimulatorCore(SteppedCore[Answer]):
         self._artifact = Path(artifact)
         self._settings = settings
         self._replica_id = replica_id
+        self._waiting = waiting
         self._pace = Pace(waiting, settings.time_scale)
 
     def load(self) -> None:
-        """Read the vocabulary, and wait as long as loading and compiling take: the host, which
-        measures the stages of a start, has one of both.
+        """Read the vocabulary, and wait as long as loading and compiling take.
 
         Raises OSError and ValueError, with the remedy, for what cannot work.
         """
         vocabulary = read_vocabulary(self._artifact)
         start = find_machine(self._settings, self._replica_id).start_seconds
-        self._pace.wait(start.load + start.compile)
+        self._pace.wait(start.load)
+        if start.compile:
+            began_at = self._waiting.now()
+            self._pace.wait(start.compile)
+            self.compile_seconds = self._waiting.now() - began_at
         self.start(vocabulary)
 
     def start(self, vocabulary: Vocabulary) -> None:

@@ -50,6 +50,7 @@ TERMS = LaunchTerms(
         "VLLM_LOG_STATS_INTERVAL", "VLLM_NO_USAGE_STATS", "VLLM_USE_DEEP_GEMM",
         "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD",
     }),
+    start_lines={"compile": r"torch\.compile (?:takes|took) (?P<seconds>[\d.]+) s"},
     key_variable="VLLM_API_KEY",
 )  # fmt: skip
 """Of `vllm serve`."""

@@ -83,6 +83,10 @@ class EchoCore:
     def has_work(self) -> bool:
         return bool(self._active or self._waiting or (self._retired and not self._never_releases))
 
+    @property
+    def compile_seconds(self) -> float:
+        return self._load_seconds / 2
+
     def load(self) -> None:
         time.sleep(self._load_seconds)
 

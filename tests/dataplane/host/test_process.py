@@ -58,8 +58,10 @@ def test_a_replica_serves_is_proven_and_drains(start: Start, make_request: MakeR
         async with start(step_seconds=0.01, load_seconds=0.05) as process:
             status = await process.wait_for_stage("serving")
             assert status.pid == process.popen.pid
-            assert list(status.stages) == ["acquire", "load", "warm_up"]
-            assert status.stages["load"] >= 0.05
+            assert list(status.stages) == ["acquire", "load", "compile", "warm_up"]
+            assert status.stages["compile"] == 0.025
+            assert status.stages["load"] >= 0.025
+            assert status.unobservable_stages == ()
             assert status.address is not None
             assert status.metrics_address is not None
 

@@ -61,7 +61,7 @@ class Owned:
                 env={
                     **os.environ,
                     "ENGINE_PROGRAMS": f"{server}:{folder / 'gone'}",
-                    "ENGINE_OPTIONS": "SMALL_PIDS,SMALL_BUSY,SMALL_FAILS",
+                    "ENGINE_OPTIONS": "SMALL_PIDS,SMALL_BUSY,SMALL_FAILS,SMALL_COMPILES",
                 },
                 start_new_session=True,
             )
@@ -111,11 +111,20 @@ def test_a_server_serves_once_it_has_generated_a_token_and_ends_with_its_replica
     with owned(tmp_path) as replica:
         status = replica.at("serving")
         assert set(status.stages) == {"acquire", "load", "warm_up"}
+        assert status.unobservable_stages == ("compile",)
         assert status.address is not None
         assert status.address == status.metrics_address
         replica.process.send_signal(signal.SIGTERM)
         assert replica.process.wait(60) == 0
         assert are_gone(replica.pids())
+
+
+def test_what_a_server_tells_of_compiling_is_a_stage_of_its_own(tmp_path: Path) -> None:
+    with owned(tmp_path, {"SMALL_COMPILES": "0.01"}) as replica:
+        status = replica.at("serving")
+        assert status.stages["compile"] == 0.01
+        assert set(status.stages) == {"acquire", "load", "compile", "warm_up"}
+        assert status.unobservable_stages == ()
 
 
 def test_no_orphan_is_left_of_a_replica_that_is_killed(tmp_path: Path) -> None:

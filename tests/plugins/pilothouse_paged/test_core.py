@@ -3,12 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+import torch
 
 from dataplane.engine import EngineRequest
 from dataplane.host.core import CoreEvent
 from dataplane.host.stepped_core import CoreStateError
 from dataplane.lifecycle import Disposition, EventKind
+from pilothouse_paged.attention import attend_decodes
+from pilothouse_paged.batch import Batch
 from pilothouse_paged.core import PagedEngineCore
+from pilothouse_paged.model import LlamaModel
+from pilothouse_paged.runner import run_first_decode
+from pilothouse_paged.settings import parse_settings
+from tests.plugins.pilothouse_paged.tiny_model import SHAPE, build_tiny_core, random_weights
 
 MakeCore = Callable[..., PagedEngineCore]
 MakeRequest = Callable[..., EngineRequest]
@@ -234,3 +241,17 @@ def test_an_id_that_is_still_here_is_refused(
     core.add(make_request("r", prompts["prompt-1"]))
     with pytest.raises(CoreStateError, match="still here"):
         core.add(make_request("r", prompts["prompt-1"]))
+
+
+def test_the_first_decode_runs_the_kernel_once_and_a_cpu_compiles_nothing() -> None:
+    num_calls = 0
+
+    def attend(queries: torch.Tensor, kv_cache: torch.Tensor, batch: Batch) -> torch.Tensor:
+        nonlocal num_calls
+        num_calls += 1
+        return attend_decodes(queries, kv_cache, batch)
+
+    model = LlamaModel(SHAPE, random_weights(), attend)
+    run_first_decode(model, parse_settings({"device": "cpu"}))
+    assert num_calls == 1
+    assert build_tiny_core().compile_seconds is None

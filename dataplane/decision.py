@@ -83,6 +83,28 @@ class AdmissionDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     overrides: tuple[AppliedOverride, ...] = ()
 
 
+class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a policy came to that only looked on, while another one was enforced."""
+
+    rollout: int
+    """Number of the rollout whose candidate it is."""
+    decision: AdmissionDecision | None = None
+    """None: it came to nothing that can be compared."""
+    why_none: str = ""
+
+    def differs_from(self, enforced: AdmissionDecision) -> bool | None:
+        """Whether the request had been treated otherwise; None: nobody knows."""
+        own = self.decision
+        if own is None:
+            return None
+        return (own.outcome, own.request_class, own.degraded, own.fallback) != (
+            enforced.outcome,
+            enforced.request_class,
+            enforced.degraded,
+            enforced.fallback,
+        )
+
+
 class RoutingCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One replica that a router looked at."""
 

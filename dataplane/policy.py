@@ -232,6 +232,8 @@ class RolloutTerms:
     by those of the stable arm."""
     sticky_header: str | None = None
     """Requests of a tenant with the same value of it stay in one arm; in lower case."""
+    is_shadow: bool = False
+    """The candidate's policy decides beside the one that is enforced, and enforces nothing."""
 
     @property
     def deployment(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dataplane.arm import Arm
-from dataplane.decision import AdmissionDecision, RoutingDecision
+from dataplane.decision import AdmissionDecision, RoutingDecision, ShadowDecision
 from dataplane.judgement import Judgement
 from dataplane.latency import Latencies
 from dataplane.lifecycle import (
@@ -130,6 +130,8 @@ class RequestRecord:
     """None: it was never submitted to an engine, or is of before this was measured."""
     rollout: RolloutPlace | None = None
     """None: none was under way, or neither arm was chosen for it."""
+    shadow: ShadowDecision | None = None
+    """None: no policy looked on."""
 
     @property
     def num_input_tokens(self) -> int:

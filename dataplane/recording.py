@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from dataplane.contract_terms import ContractTerms
-from dataplane.decision import AdmissionDecision, RoutingDecision
+from dataplane.decision import AdmissionDecision, RoutingDecision, ShadowDecision
 from dataplane.judgement import judge
 from dataplane.latency import derive_latencies
 from dataplane.lifecycle import (
@@ -38,6 +38,7 @@ class RequestEnd:
     cleanup_observability: Observability = Observability.UNOBSERVABLE
     content: RecordedContent | None = None
     decision: AdmissionDecision | None = None
+    shadow: ShadowDecision | None = None
     routing: tuple[RoutingDecision, ...] = ()
     metered: Metered | None = None
 
@@ -73,6 +74,7 @@ def end_record(begun: RequestRecord, lifecycle: Lifecycle, end: RequestEnd) -> R
         content=end.content,
         num_joined_events=num_joined,
         decision=end.decision,
+        shadow=end.shadow,
         routing=end.routing,
         metered=end.metered,
     )

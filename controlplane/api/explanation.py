@@ -107,6 +107,18 @@ class ExplainedRouting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedShadow:
+    """What a policy that only looked on came to."""
+
+    rollout: int
+    """Whose candidate it is."""
+    differs: bool | None
+    """The request had been treated otherwise; None: nobody knows."""
+    text: str
+    """As a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Every decision about one request, in order."""
 
@@ -114,6 +126,8 @@ class Explanation:
     """None: nobody was asked; see `why_none`."""
     routing: list[ExplainedRouting]
     why_none: str | None = None
+    shadow: ExplainedShadow | None = None
+    """None: no policy looked on, or whoever asks sees one tenant alone."""
 
 
 def explain_record(record: RequestRecord) -> Explanation:
@@ -123,6 +137,7 @@ def explain_record(record: RequestRecord) -> Explanation:
         admission=None if decision is None else explain_admission(decision, record.gateway_id),
         routing=[explain_routing(each) for each in record.routing],
         why_none=_why_none(record) if decision is None else None,
+        shadow=_explain_shadow(record),
     )
 
 
@@ -132,6 +147,7 @@ def without_others(explanation: Explanation) -> Explanation:
     admission = explanation.admission
     return replace(
         explanation,
+        shadow=None,
         admission=None
         if admission is None
         else replace(admission, otherwise=_NOT_TOLD, knew=_NOT_TOLD, signals=[]),
@@ -189,6 +205,19 @@ def _why_none(record: RequestRecord) -> str:
     if record.disposition.value == "lost":
         return "Its gateway ended first, and what it had decided went with it."
     return "Its gateway is of a version that did not keep decisions."
+
+
+def _explain_shadow(record: RequestRecord) -> ExplainedShadow | None:
+    shadow, enforced = record.shadow, record.decision
+    if shadow is None or enforced is None:
+        return None
+    own, differs = shadow.decision, shadow.differs_from(enforced)
+    if own is None:
+        text = f"What the policy in shadow had come to is not known: {shadow.why_none}."
+    else:
+        what = "otherwise" if differs else "alike"
+        text = f"It had been treated {what}. {_admission_text(own, record.gateway_id)}"
+    return ExplainedShadow(rollout=shadow.rollout, differs=differs, text=text)
 
 
 def _admission_text(decision: AdmissionDecision, gateway_id: str) -> str:

@@ -155,7 +155,12 @@ def _wanted(before: DesiredDeployment | None, after: DesiredDeployment) -> Desir
 def _steps(after: DesiredDeployment) -> tuple[PlannedStep, ...]:
     steps = () if after.rollout is None else after.rollout.strategy.steps
     return tuple(
-        PlannedStep(share=each.share, seconds=each.seconds, waits_for_person=each.waits_for_person)
+        PlannedStep(
+            share=each.share,
+            seconds=each.seconds,
+            waits_for_person=each.waits_for_person,
+            is_shadow=each.is_shadow,
+        )
         for each in steps
     )
 

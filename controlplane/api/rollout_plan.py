@@ -13,6 +13,7 @@ from controlplane.api.rollout_asked import (
 )
 from controlplane.api.rollout_telling import view_changes
 from controlplane.api.rollout_views import RolloutPlan
+from controlplane.api.rollout_words import share_words
 from controlplane.rollouts.machine import RolloutState
 from controlplane.rollouts.verdict import Decision
 from controlplane.store.rollouts import StoredRollout
@@ -90,10 +91,13 @@ def _of_step(moved: StoredRollout, situation: Situation) -> Iterator[str]:
         f"for {age(step.seconds)} at least, with none of the requests of the step before, and "
         f"lasts until {ends}."
     )
+    if step.is_shadow:
+        yield "The candidate's policy decides on all requests, and enforces nothing."
     share = current_share(moved, situation.deployment)
     if share < step.share:
         yield (
-            f"Of the step's {step.share:.3g} of the traffic the candidate takes {share:.3g}: its "
+            f"Of the step's {share_words(step.share)} of the traffic the candidate takes "
+            f"{share_words(share)}: its "
             "part of the replicas, once they are ready."
         )
 

@@ -12,11 +12,12 @@ from controlplane.api.rollout_views import (
     LookView,
     MoveView,
     RolloutLine,
+    ShadowView,
     StandingView,
     StepView,
 )
 from controlplane.rollouts.machine import RolloutState
-from controlplane.rollouts.told import tell, tell_standing
+from controlplane.rollouts.told import tell, tell_shadow, tell_standing
 from controlplane.rollouts.worker import Look
 from controlplane.store.rollouts import ArmRevisions, RolloutMove, StoredRollout
 
@@ -74,6 +75,8 @@ def view_steps(rollout: StoredRollout) -> list[StepView]:
             share=step.share,
             for_seconds=step.seconds,
             pause=step.waits_for_person,
+            is_shadow=step.is_shadow,
+            different_at_most=step.different_at_most,
             place=place(number),
         )
         for number, step in enumerate(rollout.strategy.steps)
@@ -106,6 +109,11 @@ def view_look(look: Look, now_unix_ns: int) -> LookView:
         deciding=None if deciding is None else deciding.metric,
         comparisons=_comparisons([tell(each) for each in analysis.comparisons]),
         standings=_standings([tell_standing(each) for each in analysis.standings]),
+        shadow=(
+            None
+            if analysis.shadow is None
+            else _shadow(tell_shadow(analysis.shadow, analysis.differing))
+        ),
     )
 
 
@@ -122,9 +130,14 @@ def view_moves(rollout: StoredRollout, moves: Iterable[RolloutMove]) -> list[Mov
             reason=each.reason,
             comparisons=None if each.comparisons is None else _comparisons(each.comparisons),
             standings=None if each.standings is None else _standings(each.standings),
+            shadow=None if each.shadow is None else _shadow(each.shadow),
         )
         for each in moves
     ]
+
+
+def _shadow(told: Mapping[str, Any]) -> ShadowView:
+    return msgspec.convert(dict(told), ShadowView)
 
 
 def _standings(told: Sequence[Mapping[str, Any]]) -> list[StandingView]:

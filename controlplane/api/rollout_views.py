@@ -61,6 +61,10 @@ class StepView:
     """How long it is looked at, at least."""
     pause: bool
     """A person has to let it go on."""
+    is_shadow: bool
+    """The candidate's policy decides on every request, and enforces nothing."""
+    different_at_most: float | None
+    """In shadow: the share of requests that may be decided otherwise; None: any."""
     place: str
     """done, current or ahead; of an aborted rollout `current` is where it ended."""
 
@@ -159,6 +163,62 @@ class StandingView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowGroupView:
+    """Requests that both policies treated in the same two ways."""
+
+    request_class: str
+    """As it is enforced; empty: none took them."""
+    enforced: str
+    """admitted, degraded or rejected."""
+    outcome: str
+    """The same of the policy that looks on, or unknown."""
+    shadow_class: str
+    """Its class of them; empty as above."""
+    kind: str
+    """Why it would refuse them, as the error's code says it; empty where it would not."""
+    differs: bool | None
+    """None: nobody knows."""
+    num: int
+    example: str
+    """Id of one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowTenantView:
+    """A tenant whose requests would be decided otherwise on."""
+
+    name: str
+    num_differing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferingView:
+    """The share that is decided otherwise, 0 to 1; it is surely between `low` and `high`."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowView:
+    """What the candidate's policy came to while it only looked on. Who waits was queued by the
+    policy that is enforced: how long its own queue would be is not known."""
+
+    num_compared: int
+    """Requests of which both decisions are known."""
+    num_differing: int
+    num_unknown: int
+    """Those of which nobody knows what it would have come to."""
+    differing: DifferingView | None
+    """None: nothing was compared."""
+    groups: list[ShadowGroupView]
+    """Those that differ first, the largest first."""
+    tenants: list[ShadowTenantView]
+    """At most ten, those with the most that differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LookView:
     """What the requests of the step said when they were looked at last."""
 
@@ -172,6 +232,8 @@ class LookView:
     comparisons: list[ComparisonView]
     standings: list[StandingView]
     """One for each promise of the contract that is in force."""
+    shadow: ShadowView | None
+    """Of a step in shadow, where nothing else is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +253,8 @@ class MoveView:
     """What was measured when it was decided; None: nothing had been."""
     standings: list[StandingView] | None
     """None: nothing had been, or it was decided before arms were held against the contract."""
+    shadow: ShadowView | None
+    """What a policy that only looked on had come to; None: none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,13 @@
 """How far the arms of a rollout are apart, in words. Pure."""
 
-from controlplane.api.rollout_views import ArmStandingView, ComparisonView, StandingView
+from controlplane.api.rollout_views import (
+    ArmStandingView,
+    ComparisonView,
+    ShadowGroupView,
+    ShadowView,
+    StandingView,
+    StepView,
+)
 from controlplane.slo.burn_rate import percent
 
 UNKNOWN = "unknown"
@@ -62,6 +69,44 @@ def burn_words(arm: ArmStandingView) -> str:
 def burning_words(each: StandingView) -> str:
     """What a promise says of the candidate."""
     return _BURNING[each.burning]
+
+
+def step_words(step: StepView) -> str:
+    """`25 %`, or `shadow`."""
+    return "shadow" if step.is_shadow else share_words(step.share)
+
+
+def shadow_words(view: ShadowView) -> str:
+    """How much of what was compared it would have decided otherwise."""
+    known = view.differing
+    unknown = f"; of {view.num_unknown:,} more nobody knows" if view.num_unknown else ""
+    if known is None:
+        return f"nothing was compared yet{unknown}"
+    return (
+        f"otherwise on {view.num_differing:,} of {view.num_compared:,} requests, "
+        f"{share_words(known.estimate)} ({share_words(known.low)} to {share_words(known.high)})"
+        f"{unknown}"
+    )
+
+
+def shadow_outcome_words(group: ShadowGroupView) -> str:
+    """`admitted → rejected (tenant_tokens)`."""
+    why = f" ({group.kind})" if group.kind else ""
+    return f"{group.enforced} → {group.outcome}{why}"
+
+
+def shadow_class_words(group: ShadowGroupView) -> str:
+    """`interactive`, or `interactive → batch`."""
+    own, other = group.request_class or "none", group.shadow_class or "none"
+    is_told = group.outcome != "unknown"
+    return own if own == other or not is_told else f"{own} → {other}"
+
+
+def shadow_says(group: ShadowGroupView) -> str:
+    """Whether it makes a difference."""
+    if group.differs is None:
+        return "unknown"
+    return "otherwise" if group.differs else "alike"
 
 
 def _bound(seconds: float) -> str:

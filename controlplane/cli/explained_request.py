@@ -38,6 +38,8 @@ def explanation_text(detail: RequestDetail) -> str:
         parts.append(f"○ {explanation.why_none}")
     else:
         parts += _admission(explanation.admission)
+    if explanation.shadow is not None:
+        parts.append(f"In shadow: {explanation.shadow.text} (rollout {explanation.shadow.rollout})")
     for each in explanation.routing:
         parts += ["", *_routing(each)]
     parts += ["", f"Its whole life: pilothouse trace {detail.request.request_id}"]

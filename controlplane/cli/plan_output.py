@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from controlplane.api.rollout_words import share_words
 from controlplane.cli.local_check import problem_text
 from controlplane.cli.plan_traffic_output import traffic_lines
 from controlplane.cli.planned import PlanAnswer
@@ -76,7 +77,8 @@ def _deployment_lines(plan: DeploymentPlan) -> Iterator[str]:
 
 def _step(step: PlannedStep) -> str:
     pause = ", then waits for a person" if step.waits_for_person else ""
-    return f"{step.share:.3g} of the traffic for {format_duration(step.seconds)}{pause}"
+    what = "in shadow" if step.is_shadow else f"{share_words(step.share)} of the traffic"
+    return f"{what} for {format_duration(step.seconds)}{pause}"
 
 
 def _replica_lines(impact: ReplicaImpact) -> Iterator[str]:

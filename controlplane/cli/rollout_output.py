@@ -6,10 +6,12 @@ from controlplane.api.quantities import age
 from controlplane.api.rollout_views import (
     ArmView,
     ComparisonView,
+    LookView,
     MoveView,
     RolloutDetail,
     RolloutLine,
     RolloutPlan,
+    ShadowView,
     StandingView,
 )
 from controlplane.api.rollout_words import (
@@ -21,7 +23,12 @@ from controlplane.api.rollout_words import (
     margin_words,
     promise_words,
     says_of,
+    shadow_class_words,
+    shadow_outcome_words,
+    shadow_says,
+    shadow_words,
     share_words,
+    step_words,
 )
 from controlplane.cli.terminal import continued, indented, instant, table
 
@@ -131,7 +138,7 @@ def _steps(view: RolloutDetail) -> str:
     rows += [
         (
             str(each.number),
-            share_words(each.share),
+            step_words(each),
             age(each.for_seconds),
             "a person" if each.pause else "by itself",
             each.place,
@@ -156,16 +163,45 @@ def _look(view: RolloutDetail) -> Iterator[str]:
     look = view.look
     if look is not None:
         yield f"Analysis, {age(look.age_seconds)} ago: {look.verdict}: {look.reason}"
-        yield from _inside(_comparisons(look.comparisons))
-        yield from _against_contract(look.standings)
+        yield from _measured(look)
         return
-    decided = next((each for each in reversed(view.moves) if each.comparisons), None)
+    decided = next((each for each in reversed(view.moves) if _has_measured(each)), None)
     if decided is None:
         yield "Analysis: nothing was looked at yet"
         return
     yield f"Analysis when it was {decided.state}, {instant(decided.at_unix_ns)}"
-    yield from _inside(_comparisons(decided.comparisons or []))
-    yield from _against_contract(decided.standings or [])
+    yield from _measured(decided)
+
+
+def _has_measured(move: MoveView) -> bool:
+    return bool(move.comparisons) or move.shadow is not None
+
+
+def _measured(of: LookView | MoveView) -> Iterator[str]:
+    if of.shadow is not None:
+        yield from _in_shadow(of.shadow)
+    if of.comparisons:
+        yield from _inside(_comparisons(of.comparisons))
+    yield from _against_contract(of.standings or [])
+
+
+def _in_shadow(shadow: ShadowView) -> Iterator[str]:
+    yield f"In shadow the candidate's policy decides {shadow_words(shadow)}"
+    rows = [("CLASS", "ENFORCED → IN SHADOW", "SAYS", "REQUESTS", "ONE OF THEM")]
+    rows += [
+        (
+            shadow_class_words(each),
+            shadow_outcome_words(each),
+            shadow_says(each),
+            f"{each.num:,}",
+            each.example,
+        )
+        for each in shadow.groups
+    ]
+    yield from _inside(table(rows))
+    if shadow.tenants:
+        told = ", ".join(f"{each.name} ({each.num_differing:,})" for each in shadow.tenants)
+        yield f"  otherwise for tenants {told}"
 
 
 def _comparisons(comparisons: Sequence[ComparisonView]) -> str:

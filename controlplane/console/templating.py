@@ -20,7 +20,12 @@ from controlplane.api.rollout_words import (
     margin_words,
     promise_words,
     says_of,
+    shadow_class_words,
+    shadow_outcome_words,
+    shadow_says,
+    shadow_words,
     share_words,
+    step_words,
 )
 from controlplane.console import formatting
 from controlplane.console.banner import override_lines, silence_lines
@@ -59,7 +64,8 @@ def environment() -> Environment:
     made.filters["amount"] = amount
     for words in (
         burn_words, burning_words, estimate_words, interval_words, kept_words, margin_words,
-        promise_words, says_of, share_words,
+        promise_words, says_of, shadow_class_words, shadow_outcome_words, shadow_says,
+        shadow_words, share_words, step_words,
     ):  # fmt: skip
         made.filters[words.__name__] = words
     made.filters["target"] = percent

@@ -100,9 +100,9 @@ def desired_arms(deployment: DesiredDeployment) -> list[DesiredReplicas]:
 
 def rollout_sizes(deployment: DesiredDeployment, rollout: StoredRollout) -> ArmSizes:
     """Replicas of both arms at the step that it is at."""
-    spec, step = deployment.spec, rollout.strategy.steps[rollout.progress.step]
+    spec, share = deployment.spec, rollout.strategy.share_ahead(rollout.progress.step)
     replacement = spec.replacement
-    return arm_sizes(spec.replicas, step.share, replacement.max_surge, replacement.max_unavailable)
+    return arm_sizes(spec.replicas, share, replacement.max_surge, replacement.max_unavailable)
 
 
 def desired_candidate(deployment: DesiredDeployment, rollout: StoredRollout) -> DesiredReplicas:

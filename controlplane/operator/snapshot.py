@@ -20,7 +20,7 @@ from controlplane.operator.desired import (
     rollout_sizes,
 )
 from controlplane.operator.replica import Replica
-from controlplane.rollouts.machine import share_of
+from controlplane.rollouts.machine import is_in_shadow, share_of
 from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.document import StoredDocumentError
 from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
@@ -205,6 +205,7 @@ def rollout_terms(
         share=share,
         candidate=candidate,
         sticky_header=rollout.spec.sticky_header,
+        is_shadow=is_in_shadow(rollout.progress, rollout.strategy),
     )
 
 

@@ -106,6 +106,12 @@ def share_of(progress: Progress, strategy: Strategy) -> float:
             return 0.0
 
 
+def is_in_shadow(progress: Progress, strategy: Strategy) -> bool:
+    """The candidate's policy decides beside the one that is enforced."""
+    is_at_step = progress.state in (RolloutState.RUNNING, RolloutState.PAUSED)
+    return is_at_step and strategy.steps[progress.step].is_shadow
+
+
 def advance(progress: Progress, strategy: Strategy, facts: Facts) -> Progress | None:
     """Where it goes now; None: it stays."""
     if progress.state.is_over:

@@ -5,6 +5,7 @@ from typing import Any
 
 from controlplane.rollouts.analysis.comparison import Comparison
 from controlplane.rollouts.analysis.difference import Interval
+from controlplane.rollouts.analysis.shadow import ShadowSeen
 from controlplane.rollouts.analysis.standing import Standing
 from dataplane.arm import Arm
 
@@ -41,6 +42,18 @@ def tell_standing(standing: Standing) -> dict[str, Any]:
         "burning": standing.burning.value,
         "stable": _arm(standing, Arm.STABLE),
         "candidate": _arm(standing, Arm.CANDIDATE),
+    }
+
+
+def tell_shadow(seen: ShadowSeen, differing: Interval | None) -> dict[str, Any]:
+    """`differing`: the share that is decided otherwise, None while nothing was compared."""
+    return {
+        "num_compared": seen.num_compared,
+        "num_differing": seen.num_differing,
+        "num_unknown": seen.num_unknown,
+        "differing": _interval(differing),
+        "groups": [asdict(each) for each in seen.groups],
+        "tenants": [asdict(each) for each in seen.tenants],
     }
 
 

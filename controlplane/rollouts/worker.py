@@ -233,11 +233,37 @@ class RolloutWorker:
         return is_of_step and 0 <= seconds < pause
 
     def _analyse(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> Look:
+        now, began = self._clock(), time.monotonic()
+        is_shadow = rollout.strategy.steps[rollout.progress.step].is_shadow
+        analysis = (
+            self._analyse_shadow(rollout) if is_shadow else self._analyse_arms(deployment, rollout)
+        )
+        return Look(
+            at_unix_ns=now,
+            step_since_unix_ns=rollout.progress.step_since_unix_ns,
+            seconds=time.monotonic() - began,
+            analysis=analysis,
+        )
+
+    def _analyse_shadow(self, rollout: "StoredRollout") -> "StepAnalysis":
+        from controlplane.rollouts.analysis.step import analyse_shadow
+        from controlplane.store.shadow_decisions import read_shadow
+
+        progress = rollout.progress
+        with self._request_db.reading() as session:
+            seen = read_shadow(
+                session, rollout.deployment, rollout.number, progress.step_since_unix_ns
+            )
+        step = rollout.strategy.steps[progress.step]
+        return analyse_shadow(seen, rollout.spec.terms, step.different_at_most)
+
+    def _analyse_arms(
+        self, deployment: "DesiredDeployment", rollout: "StoredRollout"
+    ) -> "StepAnalysis":
         from controlplane.rollouts.analysis.step import analyse_step
         from controlplane.slo.promised_now import promises_now
         from controlplane.store.arm_requests import read_arm_requests
 
-        now, began = self._clock(), time.monotonic()
         progress = rollout.progress
         with self._request_db.reading() as session:
             requests = read_arm_requests(
@@ -247,26 +273,23 @@ class RolloutWorker:
                 progress.step_since_unix_ns,
                 self._terms.find,
             )
-        analysis = analyse_step(
+        return analyse_step(
             requests,
             list(promises_now([deployment])),
             rollout.spec.terms,
             share=rollout.strategy.steps[progress.step].share,
         )
-        return Look(
-            at_unix_ns=now,
-            step_since_unix_ns=progress.step_since_unix_ns,
-            seconds=time.monotonic() - began,
-            analysis=analysis,
-        )
 
 
 def measured_by(analysis: "StepAnalysis") -> "Measured":
     """As it is kept with the move that it decided."""
-    from controlplane.rollouts.told import tell, tell_standing
+    from controlplane.rollouts.told import tell, tell_shadow, tell_standing
     from controlplane.store.rollouts import Measured
+
+    seen = analysis.shadow
 
     return Measured(
         comparisons=[tell(each) for each in analysis.comparisons],
         standings=[tell_standing(each) for each in analysis.standings],
+        shadow=None if seen is None else tell_shadow(seen, analysis.differing),
     )

@@ -15,12 +15,28 @@ from controlplane.specs.quantity import Duration, Share, Target
 class RolloutStepSpec(SpecModel):
     """One share of the traffic for what is tried."""
 
-    share: Share = Field(examples=["5%"])
+    share: Share | None = Field(default=None, examples=["5%"])
     """Above 0%, and more than that of the step before."""
+    shadow: bool = False
+    """Instead of a share, of the first step: another AdmissionPolicy decides on every request, and
+    enforces nothing. Where no other one is tried, the step is left out."""
+    different_at_most: Share | None = Field(default=None, examples=["2%"])
+    """Of a step in shadow: what is tried goes back once it surely decides otherwise on more of the
+    requests. Without it, any share may differ."""
     for_: Duration = Field(default=60.0, alias="for", examples=["10m"])
     """How long it is looked at, at least."""
     pause: bool = False
     """Also where it does well, a person has to let it go on."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.shadow is (self.share is not None):
+            raise ValueError("a step has either a share or shadow: true")
+        if self.share == 0:
+            raise ValueError("a share of 0% tries nothing; `shadow: true` only looks on")
+        if self.different_at_most is not None and not self.shadow:
+            raise ValueError("different_at_most is of steps with shadow: true")
+        return self
 
 
 class RolloutAnalysisSpec(SpecModel):
@@ -76,6 +92,10 @@ class RolloutSpec(SpecModel):
         _ = self.strategy
         return self
 
+    def without_shadow(self) -> "RolloutSpec":
+        """The same where no other policy is tried."""
+        return self.model_copy(update={"steps": [step for step in self.steps if not step.shadow]})
+
     @property
     def terms(self) -> AnalysisTerms:
         """As arms are compared by them."""
@@ -92,7 +112,13 @@ class RolloutSpec(SpecModel):
         """As a rollout goes by it. Raises ValueError for one that cannot work."""
         return Strategy(
             steps=tuple(
-                Step(share=step.share, seconds=step.for_, waits_for_person=step.pause)
+                Step(
+                    share=step.share or 0.0,
+                    seconds=step.for_,
+                    waits_for_person=step.pause,
+                    is_shadow=step.shadow,
+                    different_at_most=step.different_at_most,
+                )
                 for step in self.steps
             ),
             timeout_seconds=self.timeout,

@@ -23,6 +23,15 @@ _NANOSECONDS = 1_000_000_000
 _LONGEST_SECONDS = 30 * 86_400
 """No request lives longer."""
 _ERRORS = frozenset({Disposition.ERROR, Disposition.LOST, Disposition.DEADLINE, Disposition.SHED})
+UNKNOWN_OUTCOME = "unknown"
+"""Of a policy that looked on, and came to nothing that can be compared."""
+_SHADOW_COLUMNS = (
+    "shadow_enforced",
+    "shadow_outcome",
+    "shadow_class",
+    "shadow_kind",
+    "shadow_differs",
+)
 _TEXT_LIMITS: dict[str, int] = {
     column.name: column.type.length
     for column in RequestRow.__table__.columns
@@ -123,10 +132,26 @@ def compact_row(record: RequestRecord) -> dict[str, Any]:
         "first_answer": latencies.first_answer,
         "max_gap": latencies.max_gap,
         **_metered(record),
+        **_shadowed(record),
     }
     for name, limit in _TEXT_LIMITS.items():
         values[name] = storable(values[name], limit)
     return values
+
+
+def _shadowed(record: RequestRecord) -> dict[str, Any]:
+    """What a policy that looked on came to; nothing where none did."""
+    shadow, enforced = record.shadow, record.decision
+    if shadow is None or enforced is None:
+        return dict.fromkeys(_SHADOW_COLUMNS)
+    own = shadow.decision
+    return {
+        "shadow_enforced": enforced.outcome.value,
+        "shadow_outcome": UNKNOWN_OUTCOME if own is None else own.outcome.value,
+        "shadow_class": None if own is None else own.request_class,
+        "shadow_kind": None if own is None else own.kind,
+        "shadow_differs": shadow.differs_from(enforced),
+    }
 
 
 def count_measures(record: RequestRecord) -> Counter[CountKey]:

@@ -100,6 +100,17 @@ class RequestRow(RequestBase):
     """Number of the rollout that was under way, where an arm was chosen for it."""
     arm: Mapped[str | None] = mapped_column(String(16))
     """stable or candidate."""
+    # While a rollout's candidate policy only looks on: what both policies decided.
+    shadow_enforced: Mapped[str | None] = mapped_column(String(16))
+    """admitted, degraded or rejected."""
+    shadow_outcome: Mapped[str | None] = mapped_column(String(16))
+    """The same of the one that looked on, or unknown."""
+    shadow_class: Mapped[str | None] = mapped_column(String(128))
+    """The class that the one that looked on puts it into."""
+    shadow_kind: Mapped[str | None] = mapped_column(String(64))
+    """Why that would have refused it, as the error's code says it."""
+    shadow_differs: Mapped[bool | None] = mapped_column(Boolean)
+    """Outcome, class, length or deployment would have been another. NULL: nobody knows."""
 
     @property
     def num_output_tokens(self) -> int | None:

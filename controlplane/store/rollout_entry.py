@@ -54,7 +54,9 @@ def enter(
     if wanted.ids == running.ids or spec is None:
         return asked
     if not _is_held_back(last, wanted, running):
-        new = NewRollout(deployment=name, stable=running, candidate=wanted, spec=spec)
+        is_policy_tried = running.policy.id != wanted.policy.id
+        steps = spec if is_policy_tried else spec.without_shadow()
+        new = NewRollout(deployment=name, stable=running, candidate=wanted, spec=steps)
         begin_rollout(session, new, actor=author, reason=reason, now_unix_ns=now_unix_ns)
     return with_arm(asked, running)
 

@@ -49,7 +49,7 @@ def _read(move: RolloutMoveRow, rollout: RolloutRow) -> DatedMove:
         deployment=rollout.deployment,
         state=RolloutState(move.state),
         step=move.step,
-        share=spec.steps[move.step].share,
+        share=spec.strategy.steps[move.step].share,
         actor=move.actor,
         reason=move.reason,
         at_unix_ns=move.at_unix_ns,

@@ -65,4 +65,6 @@ class RolloutMoveRow(ConfigBase):
     """What was measured; None: nothing had been."""
     standings: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
     """How the arms stood to the contract; None as above."""
+    shadow: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """What a policy that only looked on had come to; None: none did."""
     at_unix_ns: Mapped[int] = mapped_column(BigInteger)

@@ -83,6 +83,8 @@ class RolloutMove:
     """What was measured, as it is shown; None: nothing had been."""
     standings: list[dict[str, Any]] | None
     """How the arms stood to the contract, as it is shown; None as above."""
+    shadow: dict[str, Any] | None
+    """What a policy that only looked on had come to, as it is shown; None: none did."""
     at_unix_ns: int
 
 
@@ -92,6 +94,7 @@ class Measured:
 
     comparisons: Sequence[dict[str, Any]]
     standings: Sequence[dict[str, Any]]
+    shadow: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +202,7 @@ def list_moves(session: Session, number: int) -> list[RolloutMove]:
             reason=row.reason,
             comparisons=row.comparisons,
             standings=row.standings,
+            shadow=row.shadow,
             at_unix_ns=row.at_unix_ns,
         )
         for row in session.scalars(query.order_by(RolloutMoveRow.id))
@@ -253,6 +257,7 @@ def _note(
             reason=storable(progress.reason, _LONGEST_REASON),
             comparisons=None if measured is None else list(measured.comparisons),
             standings=None if measured is None else list(measured.standings),
+            shadow=None if measured is None else measured.shadow,
             at_unix_ns=now_unix_ns,
         )
     )

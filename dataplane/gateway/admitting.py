@@ -24,6 +24,7 @@ from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.openai_api.errors import ApiError, ApiRefusalError
 from dataplane.gateway.receiving import ReadCall
 from dataplane.gateway.registry import InFlightRequest
+from dataplane.gateway.shadowing import decide_in_shadow
 from dataplane.gateway.status import PROBE_HEADER
 from dataplane.lifecycle import ANSWERS, Delivery
 
@@ -50,6 +51,8 @@ class Entry:
     hold: AdmissionHold | None
     fallback: str | None = None
     """The deployment, where it stands in for the one that was asked for."""
+    shadow: AdmissionHold | None = None
+    """What a policy that only looks on would have it hold."""
 
     @property
     def model(self) -> str:
@@ -64,10 +67,10 @@ class Entry:
     def settle(self, request: InFlightRequest) -> None:
         """What it took is known, and it takes no more: a client that only reads the rest keeps
         nothing of its tenant's. Twice is no error."""
-        if self.hold is None:
-            return
-        self._charge(self.hold, request)
-        self.hold.release()
+        for hold in (self.hold, self.shadow):
+            if hold is not None:
+                self._charge(hold, request)
+                hold.release()
 
     def _charge(self, hold: AdmissionHold, request: InFlightRequest) -> None:
         lifecycle, num_output = request.lifecycle, request.num_output_tokens
@@ -80,8 +83,9 @@ class Entry:
 
     def end(self, request: InFlightRequest) -> None:
         """It is over, however it ended."""
-        if self.hold is not None:
-            self.hold.release()
+        for hold in (self.hold, self.shadow):
+            if hold is not None:
+                hold.release()
         _remember(self.admission, self.call.read, is_answered=_is_answered(request))
 
 
@@ -104,6 +108,7 @@ def refuse_uncounted(
         return None
     if decision.kind is RejectionKind.TENANT_TOKENS:
         return None  # when to come again depends on how long it is
+    decide_in_shadow(gateway, request, read, admission, arrival, is_counted=False)
     return _reject(exchange, request, read, admission, arrival, considered, decision)
 
 
@@ -112,13 +117,31 @@ async def enter(
 ) -> Entry | Rejected:
     """Decide on a call, and let it in or refuse it; its request is told what was decided."""
     admission = gateway.fleet.admission_of(call.read.deployment)
-    arrival, considered = _consider(gateway, exchange, request, call)
+    arrival = _counted_arrival(admission, exchange, request, call)
+    shadow = decide_in_shadow(gateway, request, call.read, admission, arrival)
+    entry = await _enter(gateway, exchange, request, call, admission, arrival)
+    if isinstance(entry, Entry):
+        return dataclasses.replace(entry, shadow=shadow)
+    if shadow is not None:
+        shadow.release()  # nobody knows how long it would have been served
+    return entry
+
+
+async def _enter(
+    gateway: Gateway,
+    exchange: Exchange,
+    request: InFlightRequest,
+    call: Call,
+    admission: DeploymentAdmission,
+    arrival: Arrival,
+) -> Entry | Rejected:
+    considered = _decide(gateway, admission, call.read, arrival)
     fallback = considered.decision.fallback
     if fallback is not None:
         found = await _enter_fallback(gateway, exchange, request, call, considered, fallback)
         if found is not None:
             return found
-        arrival, considered = _consider(gateway, exchange, request, call)
+        considered = _decide(gateway, admission, call.read, arrival)
     decision = considered.decision
     if isinstance(decision, Rejected):
         return _reject(exchange, request, call.read, admission, arrival, considered, decision)
@@ -164,7 +187,9 @@ async def _enter_fallback(
         other = await count_for(gateway, call.read, deployment)
     except ApiRefusalError:
         return None
-    arrival, considered = _consider(gateway, exchange, request, other)
+    admission = gateway.fleet.admission_of(deployment)
+    arrival = _counted_arrival(admission, exchange, request, other)
+    considered = _decide(gateway, admission, other.read, arrival)
     decision = considered.decision
     if isinstance(decision, Rejected):
         return None
@@ -177,7 +202,7 @@ async def _enter_fallback(
     request.decision = admission_record(
         considered, decision, arrival.facts, request.snapshot_version, degraded, why, name
     )
-    return _take(gateway.fleet.admission_of(deployment), arrival, considered, decision, other, name)
+    return _take(admission, arrival, considered, decision, other, name)
 
 
 def _reject(
@@ -196,13 +221,11 @@ def _reject(
     return decision
 
 
-def _consider(
-    gateway: Gateway, exchange: Exchange, request: InFlightRequest, call: Call
-) -> tuple[Arrival, Considered]:
-    admission = gateway.fleet.admission_of(call.read.deployment)
+def _counted_arrival(
+    admission: DeploymentAdmission, exchange: Exchange, request: InFlightRequest, call: Call
+) -> Arrival:
     num_prompt, num_output = call.prompt.num_tokens, call.max_output_tokens
-    arrival = _arrival(admission, exchange, request, call.read, num_prompt, num_output)
-    return arrival, _decide(gateway, admission, call.read, arrival)
+    return _arrival(admission, exchange, request, call.read, num_prompt, num_output)
 
 
 def _arrival(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from dataplane.admission.overrides import effect_of, ended_by, ends_of, in_force
+from dataplane.admission.shadow import ShadowAdmissions
 from dataplane.clock import MonotonicClock, WallClock
 from dataplane.enforced_snapshot import EnforcedSnapshot, compile_snapshot
 from dataplane.gateway.body_budget import BodyBudget
@@ -54,6 +55,7 @@ class Gateway:
     takers: tuple[TakeRecord, ...] = ()
     """Who is handed each record, in order."""
     registry: Registry = field(default_factory=Registry)
+    shadows: ShadowAdmissions = field(init=False)
     enforced: EnforcedSnapshot = field(default_factory=lambda: compile_snapshot(EMPTY_SNAPSHOT))
     snapshot_error: str | None = None
     is_draining: bool = False
@@ -70,6 +72,9 @@ class Gateway:
     _override_ends: Mapping[str, float] = field(default_factory=dict)
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _cancels: set[Cancel] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.shadows = ShadowAdmissions(self.clock)
 
     @property
     def has_snapshot(self) -> bool:
@@ -117,6 +122,7 @@ class Gateway:
     def _switch(self, enforced: EnforcedSnapshot) -> None:
         self.enforced = enforced
         self.fleet.enforce(enforced)
+        self.shadows.keep(enforced.snapshot)
 
     def open(self, exchange: Exchange) -> InFlightRequest:
         """A request arrived."""

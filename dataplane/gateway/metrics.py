@@ -81,6 +81,11 @@ class GatewayMetrics:
             "Requests admitted with less than they asked for, or by a fallback.",
             _SCOPE,
         )
+        self._shadow = self._counter(
+            names.GATEWAY_SHADOW_TOTAL,
+            "Requests that a policy looked on at, by what was enforced and what it came to.",
+            (names.LABEL_DEPLOYMENT, names.LABEL_ENFORCED, names.LABEL_SHADOW),
+        )
         self._slow_clients = self._counter(
             names.GATEWAY_SLOW_CLIENTS_TOTAL,
             "Requests whose client read too slowly: their engine paused, was held up without "
@@ -144,6 +149,7 @@ class GatewayMetrics:
         )
         self._ended.labels(*scope, record.disposition.value).inc()
         self._observe_decision(record.decision, scope)
+        self._observe_shadow(record)
         self._observe_slow_client(record, scope)
         self._input.labels(*scope).inc(record.num_input_tokens)
         self._cached.labels(*scope).inc(record.num_cached_tokens or 0)
@@ -171,6 +177,13 @@ class GatewayMetrics:
             self._rejected.labels(*scope, decision.kind).inc()
         elif decision.outcome is AdmissionOutcome.DEGRADED:
             self._degraded.labels(*scope).inc()
+
+    def _observe_shadow(self, record: RequestRecord) -> None:
+        shadow, enforced = record.shadow, record.decision
+        if shadow is None or enforced is None:
+            return
+        outcome = "unknown" if shadow.decision is None else shadow.decision.outcome
+        self._shadow.labels(record.deployment or "", enforced.outcome, outcome).inc()
 
     def _observe_slow_client(self, record: RequestRecord, scope: tuple[str, str]) -> None:
         pauses = [

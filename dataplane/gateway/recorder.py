@@ -72,6 +72,7 @@ def build_record(request: InFlightRequest, gateway_id: str) -> RequestRecord:
             elapsed=request.now(),
             content=_content(request),
             decision=request.decision,
+            shadow=request.shadow,
             routing=tuple(request.routing),
             metered=request.metering.total,
         ),

@@ -13,7 +13,7 @@ from typing import Any
 
 from dataplane.backlog import Backlog
 from dataplane.clock import MonotonicClock
-from dataplane.decision import AdmissionDecision, RoutingDecision
+from dataplane.decision import AdmissionDecision, RoutingDecision, ShadowDecision
 from dataplane.engine import EngineCapabilities
 from dataplane.gateway.connection import Arrival
 from dataplane.lifecycle import (
@@ -75,6 +75,7 @@ class InFlightRequest:
     request_class: str | None = None
     policy_revision: str | None = None
     decision: AdmissionDecision | None = None
+    shadow: ShadowDecision | None = None
     routing: list[RoutingDecision] = field(default_factory=list)
     metering: Metering = field(default_factory=Metering)
     """One for each attempt."""

@@ -19,6 +19,8 @@ from controlplane.rollouts.analysis.comparison import (
     analyse,
     judge_measures,
 )
+from controlplane.rollouts.analysis.difference import Interval
+from controlplane.rollouts.analysis.shadow import ShadowSeen, judge_shadow
 from controlplane.rollouts.analysis.standing import (
     Burning,
     Standing,
@@ -38,6 +40,26 @@ class StepAnalysis:
     standings: list[Standing]
     """One for each promise of the contract."""
     decision: Decision
+    shadow: ShadowSeen | None = None
+    """Of a step in shadow, of which nothing else is known."""
+    differing: Interval | None = None
+    """The share that the policy in shadow decides otherwise on."""
+
+
+def analyse_shadow(
+    seen: ShadowSeen, terms: AnalysisTerms, different_at_most: float | None
+) -> StepAnalysis:
+    """Of a step in which the candidate's policy only looks on."""
+    decision = judge_shadow(
+        seen, min_requests=terms.min_requests, alpha=terms.alpha, at_most=different_at_most
+    )
+    return StepAnalysis(
+        comparisons=[],
+        standings=[],
+        decision=decision,
+        shadow=seen,
+        differing=seen.differing(terms.alpha),
+    )
 
 
 def analyse_step(

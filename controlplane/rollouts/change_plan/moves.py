@@ -29,8 +29,10 @@ class PlannedStep:
     """One step of a rollout that would begin."""
 
     share: float
+    """0 in shadow."""
     seconds: float
     waits_for_person: bool
+    is_shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ def test_a_candidate_with_few_replicas_gets_no_more_than_its_part_of_them(
     plan = create_plan(rollout, Asked.PROMOTE, situation)
     assert shares(plan) == (0.05, 0.1), "the step gives it 0.25, and 1 of 10 replicas is its"
     assert replicas(plan) == (9, 1, 9, 1)
-    assert "0.25" in "".join(plan.effects)
+    assert "25 %" in "".join(plan.effects)
 
 
 def test_going_back_gives_the_stable_arm_all_its_replicas(

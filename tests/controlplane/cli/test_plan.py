@@ -95,7 +95,7 @@ def test_a_rollout_is_announced_with_its_steps(applied: Path) -> None:
     found = lines(run("plan", "-f", applied))
 
     assert "model: smollm2@1 -> smollm2@2, by a rollout" in found
-    assert "a rollout begins: 0.05 of the traffic for 10m, then waits for a person" in found
+    assert "a rollout begins: 5 % of the traffic for 10m, then waits for a person" in found
 
 
 def test_programs_get_the_plan_in_json(applied: Path) -> None:

@@ -15,6 +15,7 @@ from controlplane.rollouts.machine import (
     advance,
     begin,
     demand,
+    is_in_shadow,
     share_of,
 )
 from controlplane.rollouts.strategy import OnTimeout, Step, Strategy
@@ -216,3 +217,28 @@ def test_a_strategy_that_cannot_work_is_refused(wrong: dict[str, object], says: 
 def test_a_step_that_is_none_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="a step needs"):
         Step(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_step_in_shadow_gives_nothing_away_and_ends_as_any_other() -> None:
+    strategy = replace(STRATEGY, steps=(Step(share=0, seconds=60, is_shadow=True), *STRATEGY.steps))
+    running = moved(NEW, facts(1), strategy)
+    assert (share_of(running, strategy), is_in_shadow(running, strategy)) == (0.0, True)
+    assert not is_in_shadow(NEW, strategy)
+    first = moved(running, facts(70, Verdict.PROMOTE), strategy)
+    assert (share_of(first, strategy), is_in_shadow(first, strategy)) == (0.05, False)
+    back = moved(running, facts(2, Verdict.REJECT), strategy)
+    assert back.state is RolloutState.ABORTED
+    assert (strategy.share_ahead(0), strategy.share_ahead(1)) == (0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Step(share=0, is_shadow=True),),
+        (Step(share=0.1), Step(share=0, is_shadow=True)),
+        (Step(share=0, is_shadow=True), Step(share=0, is_shadow=True), Step(share=0.1)),
+    ],
+)
+def test_a_shadow_is_the_first_of_several_steps(steps: tuple[Step, ...]) -> None:
+    with pytest.raises(ValueError, match="step"):
+        Strategy(steps=steps, timeout_seconds=600)

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.operator.operator import Operator
+from controlplane.operator.snapshot import rollout_terms
 from controlplane.rollouts.machine import RolloutState
 from controlplane.rollouts.worker import Look, RolloutWorker
 from controlplane.store.connection import DatabaseKind
@@ -20,6 +22,7 @@ from controlplane.store.records import RecordBatch, ReservoirSizes, store_batch
 from controlplane.store.revisions import apply_documents
 from controlplane.store.rollouts import StoredRollout, find_last, list_moves
 from dataplane.arm import Arm
+from dataplane.decision import AdmissionDecision, AdmissionOutcome, ShadowDecision
 from dataplane.policy import OverrideKind
 from dataplane.record import RequestRecord, RolloutPlace
 from ops.sample_requests import Sample, answered, failed
@@ -111,6 +114,16 @@ class Installation:
         assert found is not None
         return found
 
+    def shares(self) -> tuple[float, bool] | None:
+        """What gateways give to the candidate, and whether its policy looks on; None: nothing."""
+        with self.config_db.reading() as session:
+            found = find_deployment(session, "chat")
+        assert found is not None
+        if found.rollout is None:
+            return None
+        terms = rollout_terms(found, found.rollout, [])
+        return terms.share, terms.is_shadow
+
     def running(self) -> tuple[str, str]:
         """The model and the policy that the deployment is."""
         with self.config_db.reading() as session:
@@ -141,6 +154,22 @@ class Installation:
                 for n in range(num)
             ]
         )
+
+
+def shadowed(sample: Sample, *, is_alike: bool) -> RequestRecord:
+    """Admitted, where a policy in shadow says the same, or no."""
+    enforced = AdmissionDecision(
+        outcome=AdmissionOutcome.ADMITTED,
+        snapshot_version=1,
+        policy_revision="chat@1",
+        request_class="interactive",
+    )
+    refused = msgspec.structs.replace(
+        enforced, outcome=AdmissionOutcome.REJECTED, kind="tenant_tokens"
+    )
+    own = enforced if is_alike else refused
+    shadow = ShadowDecision(rollout=1, decision=own)
+    return replace(answered(sample), decision=enforced, shadow=shadow)
 
 
 @pytest.fixture
@@ -202,6 +231,28 @@ def test_one_that_fails_requests_goes_back_before_its_time(installed: Installati
     assert "failures is worse: +50 points (" in back.progress.reason
     assert "of 300 candidate and 400 stable requests" in back.progress.reason
     assert installed.running() == ("smollm2@1", "chat@1")
+
+
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_a_policy_looks_on_first_and_goes_back_where_it_decides_otherwise(
+    installed: Installation, is_alike: bool
+) -> None:
+    steps = "{shadow: true, for: 30s, different_at_most: 10%}, {share: 100%, for: 30s}"
+    looking = ROLLING.replace("{share: 20%, for: 30s}, {share: 50%, for: 30s}", steps)
+    installed.apply(looking, OTHER_POLICY)
+    assert installed.go_on(1).progress.state is RolloutState.RUNNING
+    assert installed.shares() == (0.0, True)
+    installed.now += 1
+    installed.requests(Arm.STABLE, 300, lambda sample: shadowed(sample, is_alike=is_alike))
+    last = installed.go_on(31)
+    expected = (RolloutState.RUNNING, 1) if is_alike else (RolloutState.ABORTED, 0)
+    assert (last.progress.state, last.progress.step) == expected
+    assert installed.shares() == ((1.0, False) if is_alike else None)
+    with installed.config_db.reading() as session:
+        told = list_moves(session, 1)[-1].shadow
+    assert told is not None
+    assert told["num_compared"] == 300
+    assert told["groups"][0]["differs"] is not is_alike
 
 
 def test_requests_of_the_step_before_decide_nothing_in_the_next(installed: Installation) -> None:

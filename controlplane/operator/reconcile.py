@@ -90,7 +90,6 @@ class Reconciler:
         self._publisher = SnapshotPublisher(database, observed, feed, wall)
         self._tenants: tuple[TenantPolicy, ...] = ()
         self._unreadable: dict[str, str] = {}
-        self._is_recalled = False
         self.holds: dict[str, str] = {}
         """Deployments that lack replicas and get none now, with the reason."""
         self.failures: dict[str, int] = {}
@@ -111,13 +110,14 @@ class Reconciler:
         """One pass. True while something is under way that should be looked at again soon."""
         self._faults.begin()
         deployments, desired = self._read_desired()
-        if not self._is_recalled:
+        if not self._roster.is_recalled:
             self._recall()
         sightings = self._observe(desired)
         desired = [self._with_sight(each) for each in desired]
-        self._catch_up.with_sightings(sightings)
-        self._catch_up.with_probes()
-        self._catch_up.with_intruders(self._strays.intruded())
+        with self._roster.together():
+            self._catch_up.with_sightings(sightings)
+            self._catch_up.with_probes()
+            self._catch_up.with_intruders(self._strays.intruded())
         plan = self._plan(desired)
         self._begin_stops(plan.stops)
         self._advance_drains()
@@ -170,7 +170,6 @@ class Reconciler:
                 and replica.state is not ReplicaState.DRAINING
             ):
                 self._attached.attach(replica.spec)
-        self._is_recalled = True
 
     def _observe(self, desired: Sequence[DesiredReplicas]) -> dict[str, Sighting]:
         """What launchers showed, once it is told what came of earlier calls."""
@@ -214,8 +213,9 @@ class Reconciler:
         self.failures, self.candidate_failures = by_arm(counted, desired)
 
     def _begin_stops(self, stops: Sequence[Stop]) -> None:
-        for stop in stops:
-            self._roster.drain(self._roster.get(stop.replica_id), stop.reason)
+        with self._roster.together():
+            for stop in stops:
+                self._roster.drain(self._roster.get(stop.replica_id), stop.reason)
 
     def _advance_drains(self) -> None:
         for replica in self.replicas:
@@ -226,19 +226,24 @@ class Reconciler:
 
     def _begin_starts(self, starts: Sequence[Start], desired: Sequence[DesiredReplicas]) -> None:
         by_lane = {each.lane: each for each in desired}
-        for start in starts:
-            desired_of_lane = by_lane[start.lane]
-            with self._faults.of_deployment(desired_of_lane.deployment, "a start"):
-                self._start(desired_of_lane, start.reason)
+        entered: list[Replica] = []
+        with self._roster.together():
+            for start in starts:
+                lane = by_lane[start.lane]
+                with self._faults.of_deployment(lane.deployment, "a start"):
+                    entered.append(self._roster.enter_new(lane, start.reason))
+        with self._roster.together():
+            for replica in entered:
+                with self._faults.of_deployment(replica.spec.deployment, "a start"):
+                    self._start(replica)
 
-    def _start(self, desired: DesiredReplicas, reason: str) -> None:
-        replica = self._roster.enter_new(desired, reason)
+    def _start(self, replica: Replica) -> None:
         spec = replica.spec
         process = self._plugins.find_engine_process(spec.engine)
-        if process is None or desired.launcher in ATTACHED_LAUNCHERS:
+        if process is None or replica.launcher in ATTACHED_LAUNCHERS:
             self._attached.attach(spec)
             replica.address, replica.launched_at = spec.artifact, self._clock()
-            is_observed = desired.launcher == OBSERVED
+            is_observed = replica.launcher == OBSERVED
             self._roster.make_ready(replica, why_ready(spec, is_observed, process))
         else:
             self._launch(replica, process)

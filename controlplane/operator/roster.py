@@ -1,19 +1,25 @@
 """The roster: every replica that has not ended, in memory and in the database.
 
-The database comes first: memory changes only after the commit, so that a pass that fails
-there finds everything as it was and the next one tries again. Ids are entered before anything
-is started under them, and are taken for ever.
+The database comes first: memory changes only after it took the change, so that a pass that fails
+there finds everything as it was and the next one tries again. Changes that are made together are
+committed a few hundred at a time, since a fleet of thousands changes at once when it is adopted;
+where such a commit fails, what is remembered is read from the database again. Ids are entered, and
+committed, before anything is started under them, and are taken for ever.
 """
 
+import contextlib
 import secrets
+from collections.abc import Iterator
 from dataclasses import replace
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from controlplane.operator.desired import DesiredReplicas
 from controlplane.operator.replica import Replica, from_store
 from controlplane.operator.restart import Restart
+from controlplane.operator.shared_work import SharedWork
 from controlplane.store.database import Database
 from controlplane.store.replicas import (
     ReplicaState,
@@ -43,6 +49,10 @@ class Roster:
         self._clock = clock
         self._wall = wall
         self._replicas: dict[str, Replica] = {}
+        self._newest_token = 0
+        self._shared: SharedWork | None = None
+        self.is_recalled = False
+        """What is remembered is what the database has."""
 
     @property
     def replicas(self) -> list[Replica]:
@@ -61,20 +71,51 @@ class Roster:
         """Take over what an earlier control plane had, as the database knows it."""
         with self._database.reading() as session:
             stored = list_unended(session)
+            self._newest_token = newest_token(session)
         now, now_unix_ns = self._clock(), self._wall()
         self._replicas = {
             each.spec.replica_id: from_store(each, now, now_unix_ns) for each in stored
         }
+        self.is_recalled = True
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Changes inside are committed by the hundred, and all of them at the end."""
+        self._shared = SharedWork(self._database)
+        try:
+            yield
+        except SQLAlchemyError as error:
+            self._shared.give_up(error)
+            self.is_recalled = False
+            raise
+        finally:
+            shared, self._shared = self._shared, None
+            self._commit(shared)
+
+    def _commit(self, shared: SharedWork) -> None:
+        try:
+            shared.commit()
+        except SQLAlchemyError:
+            self.is_recalled = False
+            raise
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Session]:
+        if self._shared is None:
+            with self._database.session() as session:
+                yield session
+        else:
+            yield self._shared.session()
 
     def was_used(self, replica_id: str) -> bool:
         """A replica had this id at any time, of this control plane or an earlier one."""
         with self._database.reading() as session:
             return is_id_used(session, replica_id)
 
+    @property
     def newest_token(self) -> int:
         """The greatest fencing token that any replica ever had; 0: none had one."""
-        with self._database.reading() as session:
-            return newest_token(session)
+        return self._newest_token
 
     def find_state(self, replica_id: str) -> ReplicaState | None:
         """Where a replica stands, or how it ended; None: none ever had that id."""
@@ -83,19 +124,19 @@ class Roster:
 
     def note_remains(self, replica_id: str, reason: str) -> None:
         """What was left of a replica that the database knows was ended."""
-        with self._database.session() as session:
+        with self._writing() as session:
             note_remains(session, replica_id, reason=reason, now_unix_ns=self._wall())
         _log.warning("remains ended", replica_id=replica_id, reason=reason)
 
     def enter_new(self, desired: DesiredReplicas, reason: str) -> Replica:
         """One more replica of a deployment, under an id that nobody ever had."""
-        with self._database.reading() as session:
+        with self._writing() as session:
             spec = replace(
                 desired.template,
-                replica_id=_new_id(session, desired.deployment),
-                fencing_token=newest_token(session) + 1,
+                replica_id=self._new_id(session, desired.deployment),
+                fencing_token=self._newest_token + 1,
             )
-        return self.enter(spec, desired.digest, desired.launcher, reason, desired.rollout)
+            return self.enter(spec, desired.digest, desired.launcher, reason, desired.rollout)
 
     def enter(
         self,
@@ -106,7 +147,7 @@ class Roster:
         rollout: int | None = None,
     ) -> Replica:
         """From here on the replica is known; its id is taken for ever."""
-        with self._database.session() as session:
+        with self._writing() as session:
             add_replica(
                 session,
                 spec,
@@ -126,6 +167,7 @@ class Roster:
             since_at=self._clock(),
             seen_at_unix_ns=self._wall(),
         )
+        self._newest_token = max(self._newest_token, spec.fencing_token)
         self._replicas[spec.replica_id] = replica
         _log.info("replica entered", replica_id=spec.replica_id, reason=reason)
         return replica
@@ -134,7 +176,7 @@ class Roster:
         """Its process was started by an earlier control plane, and lives on."""
         pid = f" with pid {replica.pid}" if replica.pid else ""
         reason = f"adopted{pid}; it was {replica.state} before"
-        with self._database.session() as session:
+        with self._writing() as session:
             note_adoption(session, replica.replica_id, reason=reason, now_unix_ns=self._wall())
         replica.reason = reason
         _log.info("replica adopted", replica_id=replica.replica_id, state=replica.state.value)
@@ -142,7 +184,7 @@ class Roster:
     def make_ready(self, replica: Replica, reason: str) -> None:
         """It may be sent traffic from now on."""
         assert replica.address is not None, "only what serves is probed"
-        with self._database.session() as session:
+        with self._writing() as session:
             set_addresses(
                 session,
                 replica.replica_id,
@@ -159,7 +201,7 @@ class Roster:
         """It is lost, and why, or is there again, in the words of `back`. It stays ready: whoever
         lost it goes on trying."""
         reason = unreachable or back
-        with self._database.session() as session:
+        with self._writing() as session:
             note_reach(
                 session,
                 replica.replica_id,
@@ -174,20 +216,20 @@ class Roster:
     def note_restart(self, replica: Replica, restart: Restart) -> None:
         """Somebody else's server was started anew. It stays what it is."""
         reason = restart.reason
-        with self._database.session() as session:
+        with self._writing() as session:
             note_restart(session, replica.replica_id, reason=reason, now_unix_ns=self._wall())
         replica.restart, replica.reason = restart, reason
         _log.info("replica restart", replica_id=replica.replica_id, reason=reason)
 
     def drain(self, replica: Replica, reason: str) -> None:
         """It gets no new traffic from now on, and is about to end."""
-        with self._database.session() as session:
+        with self._writing() as session:
             self._store(session, replica, ReplicaState.DRAINING, reason)
         self._note(replica, ReplicaState.DRAINING, reason)
 
     def strike(self, replica: Replica, state: ReplicaState, reason: str) -> None:
         """It has ended: `state` is STOPPED or FAILED."""
-        with self._database.session() as session:
+        with self._writing() as session:
             self._store(session, replica, state, reason)
         self._note(replica, state, reason)
         del self._replicas[replica.replica_id]
@@ -203,9 +245,11 @@ class Roster:
             "replica changed", replica_id=replica.replica_id, state=state.value, reason=reason
         )
 
-
-def _new_id(session: Session, deployment: str) -> str:
-    while True:
-        replica_id = f"{deployment}-{secrets.token_hex(2)}"
-        if not is_id_used(session, replica_id):
-            return replica_id
+    def _new_id(self, session: Session, deployment: str) -> str:
+        """Neither of those that are remembered, which may not be written yet, nor of any other."""
+        while True:
+            replica_id = f"{deployment}-{secrets.token_hex(2)}"
+            with session.no_autoflush:
+                is_free = replica_id not in self._replicas and not is_id_used(session, replica_id)
+            if is_free:
+                return replica_id

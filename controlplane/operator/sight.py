@@ -146,7 +146,7 @@ class Sight:
             and sighting.began_at >= self._cleared_at.get(replica_id, sighting.began_at)
         ]
         self._forget_cleared(sighting)
-        newest = self._roster.newest_token() if unknown else 0
+        newest = self._roster.newest_token
         for observation in unknown:
             self._adopt_unknown(observation, launcher, newest)
 

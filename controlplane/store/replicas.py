@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from controlplane.store.tables import ReplicaRow, ReplicaTransitionRow
 from dataplane.engine import ReplicaSpec
@@ -177,7 +177,6 @@ def set_addresses(
     row.address = address
     row.metrics_address = metrics_address
     row.start_stages = {**start_stages, **dict.fromkeys(unobservable_stages)}
-    session.flush()
 
 
 def measured_stages(stored: Mapping[str, float | None]) -> dict[str, float]:
@@ -197,17 +196,26 @@ def newest_token(session: Session) -> int:
 
 def is_id_used(session: Session, replica_id: str) -> bool:
     """A replica had this id at any time."""
-    return session.get(ReplicaRow, replica_id) is not None
+    known = select(ReplicaRow.replica_id).where(ReplicaRow.replica_id == replica_id)
+    return session.scalar(known) is not None
 
 
 def list_unended(session: Session) -> list[StoredReplica]:
     """Every replica that has not ended as far as the database knows, by id."""
-    rows = session.scalars(
-        select(ReplicaRow)
+    its = aliased(ReplicaTransitionRow)
+    newest = (
+        select(func.max(its.id))
+        .where(its.replica_id == ReplicaRow.replica_id)
+        .correlate(ReplicaRow)
+        .scalar_subquery()
+    )
+    rows = session.execute(
+        select(ReplicaRow, ReplicaTransitionRow.reason)
+        .join(ReplicaTransitionRow, ReplicaTransitionRow.id == newest)
         .where(ReplicaRow.state.not_in([state.value for state in ENDED]))
         .order_by(ReplicaRow.replica_id)
     )
-    return [_read(session, row) for row in rows]
+    return [_read(row, reason) for row, reason in rows]
 
 
 def list_transitions(
@@ -267,7 +275,8 @@ def _read_transitions(
 
 
 def _get(session: Session, replica_id: str) -> ReplicaRow:
-    row = session.get(ReplicaRow, replica_id)
+    with session.no_autoflush:  # many changes at once are written together
+        row = session.get(ReplicaRow, replica_id)
     if row is None:
         raise LookupError(f"the database knows no replica {replica_id}")
     return row
@@ -282,16 +291,9 @@ def _note(session: Session, replica_id: str, state: ReplicaState, reason: str, n
             at_unix_ns=now,
         )
     )
-    session.flush()
 
 
-def _read(session: Session, row: ReplicaRow) -> StoredReplica:
-    reason = session.scalars(
-        select(ReplicaTransitionRow.reason)
-        .where(ReplicaTransitionRow.replica_id == row.replica_id)
-        .order_by(ReplicaTransitionRow.id.desc())
-        .limit(1)
-    ).one()
+def _read(row: ReplicaRow, reason: str) -> StoredReplica:
     spec, digest = _read_spec(row)
     return StoredReplica(
         spec=spec,

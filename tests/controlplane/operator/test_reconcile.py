@@ -5,6 +5,8 @@ import signal
 import time
 
 import pytest
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError
 
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.settings import OperatorSettings
@@ -138,6 +140,29 @@ def test_a_pass_that_failed_late_does_not_adopt_again(room: Room) -> None:
             room.reconciler.reconcile()
     adoptions = [reason for _, reason in room.history(before.replica_id) if "adopted" in reason]
     assert len(adoptions) == 1
+
+
+def test_a_commit_that_fails_is_made_good_by_what_the_database_has(room: Room) -> None:
+    room.apply(replicas=2)
+    room.reconcile_until(room.is_settled)
+    before = room.endpoints()
+    (first, second) = [replica.pid for replica in room.reconciler.replicas]
+    for pid in (first, second):
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    fails = iter([True])
+
+    def fail(connection: Connection) -> None:
+        if next(fails, False):
+            raise OperationalError("COMMIT", {}, Exception("the disk is gone"))
+
+    event.listen(room.database.engine, "commit", fail)
+    with pytest.raises(OperationalError, match="the disk is gone"):
+        room.reconcile_until(lambda: False)
+    assert [room.history(replica_id)[-1][0] for replica_id in before] == ["ready", "ready"]
+    room.reconcile_until(lambda: len(set(room.endpoints()) - set(before)) == 2)
+    assert [room.history(replica_id)[-1][0] for replica_id in before] == ["stopped", "stopped"]
+    assert room.num_alive() == 2
 
 
 def test_a_crash_loop_waits_and_shows_why(room: Room) -> None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api.config import MAX_FILES, File, RefusedResponse, find_untold, refuse
 from controlplane.api.config_views import ProblemView, view_problem
+from controlplane.api.contract_terms import contract_terms
 from controlplane.api.deployments import holds_of
 from controlplane.api.errors import InvalidBody
 from controlplane.api.plan_attempt import attempt
@@ -95,7 +96,8 @@ def post_plan(body: PlanRequest, request: Request) -> Any:
             return refuse(loaded.problems)
         tried = attempt(session, loaded.documents, now)
     stats = freshest_stats(state.observed)
-    plan = build_plan(tried, loaded.documents, stats, state.request_db, now)
+    find_terms = contract_terms(state).find
+    plan = build_plan(tried, loaded.documents, stats, state.request_db, find_terms, now)
     return PlanResponse(
         plan=plan,
         has_changes=plan.has_changes,

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.api.plan_attempt import Attempt
+from controlplane.api.plan_contract import HOUR_NS, replay_contracts
 from controlplane.api.plan_drift import find_drift
 from controlplane.api.plan_replicas import replica_impact
 from controlplane.rollouts.change_plan.change_plan import ChangePlan, DeploymentPlan
+from controlplane.rollouts.change_plan.contract_replay import ContractImpact
 from controlplane.rollouts.change_plan.documents import (
     ChangedField,
     DocumentAction,
@@ -20,6 +22,7 @@ from controlplane.specs.enforced import admission_terms, tenant_policy
 from controlplane.specs.kind import Kind
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
+from controlplane.store.contract_terms import FindTerms
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.desired_revisions import DesiredRevisions
@@ -31,7 +34,6 @@ from controlplane.store.stand import Stand
 from dataplane.engine import EngineStats
 from dataplane.policy import TenantPolicy
 
-HOUR_NS = 3600 * 10**9
 MAX_REPLAYED = 20_000
 """Of one deployment; the newest are replayed where there were more."""
 _MAX_REPLAYED_TOGETHER = 100_000
@@ -49,9 +51,10 @@ def build_plan(
     documents: Sequence[Document],
     stats: dict[str, EngineStats],
     request_db: Database,
+    find_terms: FindTerms,
     now_unix_ns: int,
 ) -> ChangePlan:
-    """`stats` are what replicas last told of themselves."""
+    """`stats` are what replicas last told of themselves. `find_terms`: what was promised then."""
     planned = tuple(
         _document(each, applied, attempt.before)
         for each, applied in zip(documents, attempt.applied, strict=True)
@@ -60,7 +63,9 @@ def build_plan(
         created_at_unix_ns=now_unix_ns,
         world=attempt.world,
         documents=planned,
-        deployments=tuple(_deployments(attempt, planned, stats, request_db, now_unix_ns)),
+        deployments=tuple(
+            _deployments(attempt, planned, stats, request_db, find_terms, now_unix_ns)
+        ),
         drift=find_drift(attempt, list(documents)),
     )
 
@@ -83,6 +88,7 @@ def _deployments(
     documents: Sequence[PlannedDocument],
     stats: dict[str, EngineStats],
     request_db: Database,
+    find_terms: FindTerms,
     now_unix_ns: int,
 ) -> Iterator[DeploymentPlan]:
     changes_tenants = any(
@@ -100,7 +106,8 @@ def _deployments(
         change = _policy_change(attempt, before, after, changes_tenants)
         traffic = change and _replayed(change, request_db, now_unix_ns, limit)
         if moves or (traffic is not None and traffic.class_moves):
-            yield _deployment(attempt, before, after, traffic, stats)
+            contract = replay_contracts(before, after, find_terms, request_db, now_unix_ns, limit)
+            yield _deployment(attempt, before, after, traffic, contract, stats)
 
 
 def _moves(before: DesiredDeployment | None, after: DesiredDeployment) -> bool:
@@ -118,6 +125,7 @@ def _deployment(
     before: DesiredDeployment | None,
     after: DesiredDeployment,
     traffic: TrafficImpact | None,
+    contract: ContractImpact | None,
     stats: dict[str, EngineStats],
 ) -> DeploymentPlan:
     begins = _wanted(before, after)
@@ -141,6 +149,7 @@ def _deployment(
         ),
         replicas=replica_impact(before, after, attempt.replicas, attempt.past_starts, stats),
         traffic=traffic,
+        contract=contract,
     )
 
 

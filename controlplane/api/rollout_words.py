@@ -50,7 +50,7 @@ def says_of(each: ComparisonView) -> str:
 
 def promise_words(each: StandingView) -> str:
     """`interactive ttft: 99 % within 300 ms`."""
-    bound = "" if each.at_most_seconds is None else f" within {_bound(each.at_most_seconds)}"
+    bound = "" if each.at_most_seconds is None else f" within {bound_words(each.at_most_seconds)}"
     return f"{each.request_class} {each.objective}: {percent(each.target)}{bound}"
 
 
@@ -109,8 +109,8 @@ def shadow_says(group: ShadowGroupView) -> str:
     return "otherwise" if group.differs else "alike"
 
 
-def _bound(seconds: float) -> str:
-    """A threshold unrounded."""
+def bound_words(seconds: float) -> str:
+    """A threshold unrounded: `300 ms`, `2.25 s`."""
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from controlplane.api.rollout_words import share_words
 from controlplane.cli.local_check import problem_text
+from controlplane.cli.plan_contract_output import contract_lines
 from controlplane.cli.plan_traffic_output import traffic_lines
 from controlplane.cli.planned import PlanAnswer
 from controlplane.rollouts.change_plan.change_plan import ChangePlan, DeploymentPlan, ReplicaImpact
@@ -73,6 +74,8 @@ def _deployment_lines(plan: DeploymentPlan) -> Iterator[str]:
     yield from _replica_lines(plan.replicas)
     if plan.traffic is not None:
         yield from traffic_lines(plan.traffic)
+    if plan.contract is not None:
+        yield from contract_lines(plan.contract)
 
 
 def _step(step: PlannedStep) -> str:

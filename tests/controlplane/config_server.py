@@ -27,6 +27,7 @@ from controlplane.operator.observed import ObservedState
 from controlplane.operator.operator import Operator
 from controlplane.retention_worker import RetentionWorker
 from controlplane.store.connection import DatabaseKind
+from controlplane.store.contract_terms import ContractTermsBook
 from controlplane.store.database import Database
 from controlplane.store.retention import Retention
 from controlplane.store.tables import RevisionRow
@@ -71,6 +72,7 @@ def serve_config(folder: Path, database: Database | None = None) -> Iterator[Con
     add_error_handlers(app)
     app.state.observed = served.observed
     app.state.config_db = database
+    app.state.contract_terms = ContractTermsBook(app.state.config_db)
     requests = folder / "requests-of-config-server.db"
     app.state.request_db = open_sqlite(requests, DatabaseKind.REQUESTS)
     app.state.retention = RetentionWorker(app.state.request_db, Retention())  # never started

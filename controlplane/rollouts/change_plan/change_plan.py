@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from controlplane.rollouts.change_plan.contract_replay import ContractImpact
 from controlplane.rollouts.change_plan.documents import DocumentAction, PlannedDocument
 from controlplane.rollouts.change_plan.drift import Drift
 from controlplane.rollouts.change_plan.memory_fit import MemoryFit
@@ -49,6 +50,8 @@ class DeploymentPlan:
     replicas: ReplicaImpact
     traffic: TrafficImpact | None
     """None: the policy stays as it is, or there was none."""
+    contract: ContractImpact | None
+    """None: the contract stays as it is, or it is a new deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,8 +154,8 @@ def test_with_steps_a_rollout_begins(server: ConfigServer) -> None:
 
     assert [each["way"] for each in chat["moves"]] == ["rollout"]
     assert chat["steps"] == [
-        {"share": 0.05, "seconds": 60.0, "waits_for_person": False},
-        {"share": 0.5, "seconds": 120.0, "waits_for_person": True},
+        {"share": 0.05, "seconds": 60.0, "waits_for_person": False, "is_shadow": False},
+        {"share": 0.5, "seconds": 120.0, "waits_for_person": True, "is_shadow": False},
     ]
 
 

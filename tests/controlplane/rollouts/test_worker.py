@@ -355,3 +355,19 @@ def test_a_control_plane_that_starts_goes_on_where_it_was(installed: Installatio
     installed.worker = installed.create_worker()
     after = installed.go_on(31)
     assert (after.progress.state, after.progress.step) == (RolloutState.RUNNING, 1)
+
+
+def test_a_contract_that_changes_on_the_way_is_what_counts_from_then_on(
+    installed: Installation,
+) -> None:
+    installed.apply(OTHER_POLICY)
+    installed.go_on(1)
+    installed.now += 1
+    installed.requests(Arm.STABLE, 400)
+    installed.requests(Arm.CANDIDATE, 400)
+    installed.apply(DESIGN_CONTRACT.replace("300ms", "290ms"))
+    installed.go_on(5)
+    standings = installed.worker.looks[1].analysis.standings
+    ttft = next(each for each in standings if each.promise.objective == "ttft")
+    assert (ttft.promise.contract_revision, ttft.promise.at_most_seconds) == ("chat@2", 0.29)
+    assert [ttft.kept[arm].num for arm in Arm] == [0, 0]  # these were promised something else

@@ -48,6 +48,8 @@ class Lane:
     demand: QueueDemand
     template: EngineRequest
     """The submission; each attempt numbers its own copy."""
+    is_length_open: bool = False
+    """Its caller set no limit: whoever serves it sets it, by the room it has."""
 
 
 StandIn = Callable[[], Awaitable[Lane | None]]
@@ -184,6 +186,7 @@ class EngineSide:
             why = explain_lacking(lacking, client.capabilities)
             self._untold_end.finish(Disposition.INVALID, why, status=400)
             return None
+        self._shorten(client.capabilities)
         attempt = self._open_attempt(number, lease.placement, client)
         num_sequences = self.lane.template.sampling.num_sequences
         stay = self.fleet.shared_time.enter(lease.replica_id, num_sequences)
@@ -203,6 +206,22 @@ class EngineSide:
             stay.release()
             self.request.metering.add(attempt.used, stay.seconds)
         return None
+
+    def _shorten(self, capabilities: EngineCapabilities) -> None:
+        """An answer of no asked length to what its replica has room for. One that came before any
+        replica was reached was counted against no length at all, and would be refused."""
+        lane, most = self.lane, capabilities.max_model_len
+        is_exact = self.request.prompt_tokens_observability is Observability.OBSERVED
+        if not lane.is_length_open or most is None or not is_exact:
+            return
+        room = most - (self.request.num_prompt_tokens or 0)
+        sampling = lane.template.sampling
+        if not 1 <= room < sampling.max_output_tokens:
+            return
+        sampling = dataclasses.replace(sampling, max_output_tokens=room)
+        template = dataclasses.replace(lane.template, sampling=sampling)
+        self.lane = dataclasses.replace(lane, template=template)
+        self.request.max_output_tokens = room
 
     def _note_gone(
         self, attempt: Attempt, error: EngineUnavailableError

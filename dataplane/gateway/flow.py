@@ -184,6 +184,7 @@ def _lane(
         queue=gateway.fleet.queue_of(call.read.deployment.lane),
         demand=_demand(gateway, exchange, entry, call),
         template=_submission(request, call),
+        is_length_open=call.read.document.output_limit is None,
     )
 
 

@@ -1,6 +1,7 @@
 """Requests that wait: their place, their deadline, and what has no room at all."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from dataplane.policy import ClassPolicy
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     deployment,
+    find_tokenizer,
     say,
     serving,
     until,
 )
-from tests.dataplane.gateway.scripted_engine import ScriptedReplica
+from tests.dataplane.gateway.scripted_engine import CAPABILITIES, ScriptedReplica
 from tests.dataplane.gateway.told_life import end_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("scripted_engine")]
@@ -97,6 +99,24 @@ async def test_a_request_past_its_deadline_is_answered_503(
         assert end_of(record) == (Disposition.DEADLINE, Delivery.NONE, 503)
         replica.resume()
         await running
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 512 - 32), (500, 500)])
+async def test_an_answer_of_no_asked_length_fits_the_replica_that_came_after_it_was_counted(
+    tmp_path: Path, replica: ScriptedReplica, asked: int | None, given: int
+) -> None:
+    replica.capabilities = CAPABILITIES
+    replica.die()
+    served = replace(deployment("a", tokenizer=find_tokenizer()), max_model_len=None)
+    async with serving(tmp_path, served) as gateway:
+        body = say() if asked is None else say(max_tokens=asked)
+        call = asyncio.create_task(gateway.http.post(CHAT, json=body))
+        await until(lambda: gateway.app.report().num_queued == 1)
+        replica.is_dead = False
+        answer = await call
+        assert answer.status_code == 200
+        num_prompt = answer.json()["usage"]["prompt_tokens"]
+        assert (num_prompt, replica.submitted[0].sampling.max_output_tokens) == (32, given)
 
 
 async def test_without_any_replica_the_wait_is_bounded(

@@ -35,7 +35,7 @@ def _of(deployment: DesiredDeployment, attempt: Attempt) -> Iterator[Drift]:
     references = {field: ref for field, (_, ref) in deployment.spec.references().items()}
     for field, runs in _referred(deployment).items():
         latest = attempt.before.latest[runs.kind, runs.name]
-        if latest.number == runs.number or _is_tried(deployment, latest):
+        if latest.digest == runs.digest or _is_tried(deployment, latest):
             continue
         pinned = references[field].number is not None
         yield (

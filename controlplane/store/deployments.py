@@ -19,7 +19,7 @@ from controlplane.store.desired_revisions import DesiredRevisions
 from controlplane.store.revision import Revision
 from controlplane.store.revision_cache import read_revisions
 from controlplane.store.revision_ids import find_ids, latest_ids
-from controlplane.store.rollout_entry import arm_of, enter, with_arm
+from controlplane.store.rollout_entry import arm_of, enter, keep_equal, with_arm
 from controlplane.store.rollouts import StoredRollout, list_living
 from controlplane.store.tables import DeploymentChangeRow, DeploymentRow
 
@@ -186,6 +186,7 @@ def move_deployments(
             continue
         else:
             running = arm_of(_read_revisions(row, _revisions_by_id(session, [row])))
+            desired = keep_equal(desired, running)
             desired = enter(
                 session, document.name, desired, running,
                 author=author, reason=reason, now_unix_ns=now_unix_ns,

@@ -33,6 +33,16 @@ def with_arm(desired: DesiredRevisions, arm: ArmRevisions) -> DesiredRevisions:
     return replace(desired, model=arm.model, engine_config=arm.engine_config, policy=arm.policy)
 
 
+def keep_equal(asked: DesiredRevisions, running: ArmRevisions) -> DesiredRevisions:
+    """As asked, with the revisions that run where those have the same content: a document that was
+    changed and changed back has another number, and there is nothing to try."""
+    pairs = zip(arm_of(asked).all, running.all, strict=True)
+    model, engine_config, policy = (
+        now if (now.name, now.digest) == (new.name, new.digest) else new for new, now in pairs
+    )
+    return with_arm(asked, ArmRevisions(model=model, engine_config=engine_config, policy=policy))
+
+
 def enter(
     session: Session,
     name: str,

@@ -191,6 +191,24 @@ def test_documents_that_ask_for_what_runs_abort(rolling: Database) -> None:
     assert chat(rolling).rollout is None
 
 
+@pytest.mark.parametrize("state", [RolloutState.RUNNING, RolloutState.ABORTED])
+def test_a_document_that_is_changed_back_moves_nothing_and_ends_what_tried_the_change(
+    rolling: Database, state: RolloutState
+) -> None:
+    before = chat(rolling)
+    apply(rolling, OTHER_MODEL)
+    move(rolling, state)
+    apply(rolling, MODEL)
+    after = chat(rolling)
+    assert (after.revisions, after.generation) == (before.revisions, before.generation)
+    assert after.rollout is None
+    assert (last(rolling).number, last(rolling).progress.state) == (1, RolloutState.ABORTED)
+    with rolling.reading() as session:
+        newest = find_latest(session, Kind.MODEL, "smollm2")
+    assert newest is not None
+    assert newest.number == 3
+
+
 def test_without_steps_it_moves_at_once(rolling: Database) -> None:
     apply(rolling, OTHER_MODEL)
     apply(rolling, DEPLOYMENT)

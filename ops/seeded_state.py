@@ -94,6 +94,7 @@ def observed_replicas(now_unix_ns: int, has_trouble: bool) -> list[ObservedRepli
             probed_at_unix_ns=None if replica_id == failed else now_unix_ns - 4 * 10**9,
             observed_at_unix_ns=now_unix_ns - 3 * 10**8,
             fencing_token=number + 11,
+            unobservable_stages=("compile",) if replica_id == "chat-4" else (),
         )
         for number, replica_id in enumerate(names)
     ]

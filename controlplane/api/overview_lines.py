@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from controlplane.api.changes import STALE_SECONDS
 from controlplane.api.deployment_state import DeploymentState
 from controlplane.api.engine_figures import kv_used_share
+from controlplane.api.rollout_asked import current_share
+from controlplane.api.rollout_telling import view_line
+from controlplane.api.rollout_views import RolloutLine
 from controlplane.api.trouble import ENOUGH_JUDGED, Trouble
 from controlplane.operator.observed import ObservedReplica
 from controlplane.specs.contract import SLOContractSpec
@@ -55,6 +58,8 @@ class DeploymentOverview:
     signal_age_seconds: float | None
     """Of the engine figures."""
     troubles: list[Trouble]
+    rollout: RolloutLine | None
+    """That is under way."""
     state: DeploymentState
     """In one word, with the figures that it rests on."""
 
@@ -145,8 +150,14 @@ def deployment_line(
         kv_used_share=kv_used_share([each for each, _ in own]),
         signal_age_seconds=max((age for _, age in own), default=None),
         troubles=[],
+        rollout=_living(desired),
         state=DeploymentState(),
     )
+
+
+def _living(desired: DesiredDeployment) -> RolloutLine | None:
+    rollout = desired.rollout
+    return None if rollout is None else view_line(rollout, current_share(rollout, desired))
 
 
 def _promised(contract: Revision | None) -> float | None:

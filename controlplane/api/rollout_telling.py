@@ -16,7 +16,7 @@ from controlplane.api.rollout_views import (
     StandingView,
     StepView,
 )
-from controlplane.rollouts.machine import RolloutState
+from controlplane.rollouts.machine import RolloutState, is_in_shadow
 from controlplane.rollouts.told import tell, tell_shadow, tell_standing
 from controlplane.rollouts.worker import Look
 from controlplane.store.rollouts import ArmRevisions, RolloutMove, StoredRollout
@@ -34,6 +34,7 @@ def view_line(rollout: StoredRollout, share: float) -> RolloutLine:
         step=rollout.progress.step + 1,
         num_steps=len(rollout.strategy.steps),
         share=share,
+        is_in_shadow=is_in_shadow(rollout.progress, rollout.strategy),
         changes=list(view_changes(rollout)),
         created_by=rollout.created_by,
         created_reason=rollout.created_reason,

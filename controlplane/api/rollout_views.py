@@ -34,6 +34,8 @@ class RolloutLine:
     num_steps: int
     share: float
     """What the candidate gets of the traffic now, 0 to 1."""
+    is_in_shadow: bool
+    """The candidate's policy decides on all requests now, and enforces nothing."""
     changes: list[ArmChange]
     created_by: str
     created_reason: str

@@ -3,6 +3,7 @@
 from controlplane.api.rollout_views import (
     ArmStandingView,
     ComparisonView,
+    RolloutLine,
     ShadowGroupView,
     ShadowView,
     StandingView,
@@ -63,12 +64,22 @@ def burn_words(arm: ArmStandingView) -> str:
     """`1.3, within 0.4 to 3.1`."""
     if arm.burn is None:
         return UNKNOWN
-    return f"{arm.burn.estimate:.3g}, within {arm.burn.low:.2g} to {arm.burn.high:.2g}"
+    low, high = _rate(arm.burn.low), _rate(arm.burn.high)
+    return f"{_rate(arm.burn.estimate)}, within {low} to {high}"
+
+
+def _rate(burn: float) -> str:
+    return f"{burn:,.0f}" if burn >= 10 else f"{burn:.2g}"
 
 
 def burning_words(each: StandingView) -> str:
     """What a promise says of the candidate."""
     return _BURNING[each.burning]
+
+
+def gets_words(line: RolloutLine) -> str:
+    """What the candidate gets now: `25 %`, or `shadow`."""
+    return "shadow" if line.is_in_shadow else share_words(line.share)
 
 
 def step_words(step: StepView) -> str:

@@ -15,6 +15,7 @@ from controlplane.api.rollout_words import (
     burn_words,
     burning_words,
     estimate_words,
+    gets_words,
     interval_words,
     kept_words,
     margin_words,
@@ -63,7 +64,8 @@ def environment() -> Environment:
     made.filters["age"] = _age
     made.filters["amount"] = amount
     for words in (
-        burn_words, burning_words, estimate_words, interval_words, kept_words, margin_words,
+        burn_words, burning_words, estimate_words, gets_words, interval_words, kept_words,
+        margin_words,
         promise_words, says_of, shadow_class_words, shadow_outcome_words, shadow_says,
         shadow_words, share_words, step_words,
     ):  # fmt: skip

@@ -146,8 +146,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }  # fmt: skip
     rollout = {
         "number": 1, "deployment": "d", "state": "s", "reason": "r", "step": 1, "num_steps": 2,
-        "share": 0.5, "created_by": "a", "created_reason": "c", "created_at_unix_ns": now,
-        "ended_at_unix_ns": now,
+        "share": 0.5, "is_in_shadow": False, "created_by": "a", "created_reason": "c",
+        "created_at_unix_ns": now, "ended_at_unix_ns": now,
         "changes": [
             {
                 "role": "r", "kind": "k", "name": "n", "from_number": 1, "to_number": 2,

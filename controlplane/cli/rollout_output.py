@@ -78,12 +78,16 @@ def rollout_text(view: RolloutDetail) -> str:
     )
 
 
+def _gets(line: RolloutLine) -> str:
+    return "in shadow" if line.is_in_shadow else f"{share_words(line.share)} to the candidate"
+
+
 def state_line(view: RolloutDetail) -> str:
     """Where it is, on one line."""
     it = view.rollout
     return (
         f"rollout {it.number} of {it.deployment}: {it.state}, step {it.step} of {it.num_steps}, "
-        f"{share_words(it.share)} to the candidate: {continued(it.reason, '  ')}"
+        f"{_gets(it)}: {continued(it.reason, '  ')}"
     )
 
 
@@ -175,7 +179,7 @@ def _look(view: RolloutDetail) -> Iterator[str]:
 
 
 def _has_measured(move: MoveView) -> bool:
-    return bool(move.comparisons) or move.shadow is not None
+    return bool(move.comparisons or move.standings) or move.shadow is not None
 
 
 def _measured(of: LookView | MoveView) -> Iterator[str]:

@@ -122,5 +122,9 @@ def _page(
 
 def _decided(view: RolloutDetail) -> int | None:
     """Which line of the history has what was measured last; None: nothing was ever."""
-    measured = [number for number, move in enumerate(view.moves) if move.comparisons or move.shadow]
+    measured = [
+        number
+        for number, move in enumerate(view.moves)
+        if move.comparisons or move.standings or move.shadow
+    ]
     return measured[-1] if measured else None

@@ -37,6 +37,7 @@ class StepAnalysis:
     """What the requests of a step say."""
 
     comparisons: list[Comparison]
+    """None with all of the traffic."""
     standings: list[Standing]
     """One for each promise of the contract."""
     decision: Decision
@@ -72,13 +73,12 @@ def analyse_step(
     """Of all that ended in it so far. `promises`: of the contract in force; requests that were
     judged by another revision speak of no promise. `share`: the candidate's, 0 to 1."""
     standing_terms = StandingTerms(alpha=terms.alpha, max_burn_rate=terms.max_burn_rate)
-    comparisons = analyse(requests, terms)
     standings = find_standings(requests, promises, standing_terms)
-    decision = (
-        judge_step(comparisons, standings)
-        if share < 1
-        else judge_alone(standings, terms.min_requests)
-    )
+    if share >= 1:
+        decision = judge_alone(standings, terms.min_requests)
+        return StepAnalysis(comparisons=[], standings=standings, decision=decision)
+    comparisons = analyse(requests, terms)
+    decision = judge_step(comparisons, standings)
     return StepAnalysis(comparisons=comparisons, standings=standings, decision=decision)
 
 

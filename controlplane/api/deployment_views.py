@@ -135,6 +135,8 @@ class DeploymentList:
     deployments: list[DeploymentLine]
     strays: list[Stray] = field(default_factory=list)
     """Processes that should not be, and those that are gone for less than an hour, newest first."""
+    strays_unseen: dict[str, str] = field(default_factory=dict)
+    """By launcher: why nobody knows whether there are any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ def read_deployments(state: State, now_unix_ns: int) -> DeploymentList:
             for each, history in found
         ],
         strays=state.observed.strays(),
+        strays_unseen=state.observed.strays_unseen(),
     )
 
 

@@ -30,6 +30,7 @@ def list_replicas(
     return {
         "as_of_unix_ns": wall_clock(),
         "strays": msgspec.to_builtins(state.observed.strays()),
+        "strays_unseen": state.observed.strays_unseen(),
         "replicas": msgspec.to_builtins(observed),
         "history": msgspec.to_builtins(history),
     }

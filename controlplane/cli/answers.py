@@ -141,6 +141,7 @@ class ReplicasAnswer:
     replicas: list[ReplicaAnswer]
     history: list[TransitionAnswer]
     strays: list[StrayAnswer] = field(default_factory=list)
+    strays_unseen: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

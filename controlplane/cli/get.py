@@ -133,7 +133,7 @@ def _revisions(url: str, names: Sequence[str]) -> Listing:
 
 def _replicas(url: str, names: Sequence[str]) -> Listing:
     from controlplane.cli.replica_output import replica_table
-    from controlplane.cli.stray_output import stray_table
+    from controlplane.cli.stray_output import stray_table, unseen_strays
 
     answer = get_json(url, "/api/v1/replicas", limit=0)
     found = convert_answer(url, answer, ReplicasAnswer)
@@ -143,7 +143,8 @@ def _replicas(url: str, names: Sequence[str]) -> Listing:
     as_of = found.as_of_unix_ns
 
     def text(is_wide: bool) -> str:
-        return replica_table(kept, as_of, is_wide=is_wide) + stray_table(strays, as_of)
+        unseen = unseen_strays(found.strays_unseen)
+        return replica_table(kept, as_of, is_wide=is_wide) + stray_table(strays, as_of) + unseen
 
     return Listing(answer=answers, text=text)
 

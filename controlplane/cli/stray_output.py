@@ -1,9 +1,9 @@
 """Processes that should not be, on a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.cli.answers import StrayAnswer
-from controlplane.cli.terminal import indented, instant, table
+from controlplane.cli.terminal import indented, instant, printable, table
 
 _MEBIBYTE = 2**20
 
@@ -29,6 +29,14 @@ def stray_table(strays: Sequence[StrayAnswer], as_of_unix_ns: int) -> str:
             )
         )
     return f"\nProcesses that should not be:\n{indented(table(rows))}"
+
+
+def unseen_strays(why_by_launcher: Mapping[str, str]) -> str:
+    """Of launchers of which nobody knows whether they left any."""
+    return "".join(
+        f"\nWhether launcher {printable(name)} left processes is not known: {printable(why)}\n"
+        for name, why in why_by_launcher.items()
+    )
 
 
 def _when(stray: StrayAnswer, as_of_unix_ns: int) -> str:

@@ -86,6 +86,7 @@ class ObservedState:
         self._looks: dict[str, PageLook] = {}
         self._restarts: dict[str, Restart] = {}
         self._strays: list[Stray] = []
+        self._strays_unseen: dict[str, str] = {}
         self._failures: dict[str, int] = {}
         self._holds: dict[str, str] = {}
 
@@ -202,10 +203,16 @@ class ObservedState:
         with self._lock:
             return self._failures, self._holds
 
-    def set_strays(self, strays: list[Stray]) -> None:
-        """Replace what was known of processes that should not be, newest first."""
+    def set_strays(self, strays: list[Stray], unseen: dict[str, str] | None = None) -> None:
+        """Replace what was known of processes that should not be, newest first, and why a launcher
+        could not look for them."""
         with self._lock:
-            self._strays = strays
+            self._strays, self._strays_unseen = strays, dict(unseen or {})
+
+    def strays_unseen(self) -> dict[str, str]:
+        """By launcher: why nobody knows whether there are any."""
+        with self._lock:
+            return dict(self._strays_unseen)
 
     def strays(self) -> list[Stray]:
         """Those that are there, and those that went of late, newest first."""

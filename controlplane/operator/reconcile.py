@@ -277,7 +277,7 @@ class Reconciler:
                 replica.has_left_at_version = version
         self._note_settled(plan, deployments)
         now = self._wall()
-        self._observed.set_strays(self._strays.all)
+        self._observed.set_strays(self._strays.all, self._strays.unseen)
         find_look = self._observed.find_look
         self._observed.set_replicas(
             [replica.observed(find_look(replica.replica_id)) for replica in self.replicas]

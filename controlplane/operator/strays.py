@@ -9,6 +9,8 @@ import functools
 from collections.abc import Iterable
 from dataclasses import replace
 
+import structlog
+
 from controlplane.hooks import StrayFinder, StrayKind, StrayProcess
 from controlplane.operator.attached import ATTACHED_LAUNCHERS
 from controlplane.operator.calls import Calls
@@ -19,6 +21,7 @@ from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.stray import Stray, StrayJudgement
 from dataplane.clock import MonotonicClock, WallClock
 
+_log = structlog.get_logger(__name__)
 _MAX_ENDED = 100
 _ENDED_NS = 3600 * 10**9
 """What is gone is shown for so long."""
@@ -46,8 +49,9 @@ class Strays:
         self._wall = wall
         self._looked_at: dict[str, float] = {}
         self._strays: dict[str, Stray] = {}
-        self.error: str | None = None
-        """Why the last look told nothing."""
+        self._known: set[str] = set()
+        self.unseen: dict[str, str] = {}
+        """By launcher: why its last look told nothing."""
 
     @property
     def all(self) -> list[Stray]:
@@ -56,7 +60,8 @@ class Strays:
 
     def look(self, launchers: Iterable[str]) -> None:
         """Have launchers look if it is time, and end what was found and is surely ours."""
-        for name in sorted(set(launchers) - ATTACHED_LAUNCHERS):
+        self._known |= set(launchers) - ATTACHED_LAUNCHERS
+        for name in sorted(self._known):
             with self._faults.of_launcher(name):
                 launcher = self._plugins.get_launcher(name)
                 if isinstance(launcher, StrayFinder):
@@ -80,9 +85,12 @@ class Strays:
         found: list[StrayProcess] = []
 
         def note(error: str | None) -> None:
-            self.error = error
             if error is None:
+                self.unseen.pop(name, None)
                 self._take(name, found)
+            elif self.unseen.get(name) != error:
+                self.unseen[name] = error
+                _log.error("no look for strays", launcher=name, error=error)
 
         def act() -> None:
             found.extend(launcher.find_strays())

@@ -177,6 +177,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "replicas": [replica],
             "history": [moved],
             "strays": [stray],
+            "strays_unseen": {"l": "w"},
         },
         "/api/v1/gateways": {"gateways": [gateway]},
         "/api/v1/processes/history": {"history": [failed]},

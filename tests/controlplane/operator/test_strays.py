@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.hooks import StrayProcess
 from controlplane.operator.settings import OperatorSettings
 from controlplane.operator.stray import Stray, StrayJudgement
 from dataplane.live_process import find_process
@@ -135,6 +136,20 @@ def test_a_stranger_on_a_replicas_port_is_shown_and_the_replica_moves_away(quick
         assert f"({port})" in quick.history(replica.replica_id)[-1][1]
         intruder = quick.observed.strays()[-1]
         assert (intruder.kind, intruder.process.pid) == ("intruder", os.getpid())
+
+
+def test_a_look_that_fails_is_told_and_holds_up_nothing(
+    quick: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> list[StrayProcess]:
+        raise PermissionError("/proc is hidden")
+
+    monkeypatch.setattr(quick.launcher, "find_strays", fail)
+    quick.apply()
+    quick.bring_up()
+    assert quick.observed.strays_unseen() == {"local": "/proc is hidden"}
+    monkeypatch.undo()
+    quick.reconcile_until(lambda: quick.observed.strays_unseen() == {})
 
 
 def test_a_replica_in_a_copied_directory_is_none_of_ours(quick: Room) -> None:

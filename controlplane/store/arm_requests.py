@@ -1,8 +1,10 @@
 """The requests of a rollout's two arms, as far as they are compared."""
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.orm import Session
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest
@@ -16,11 +18,13 @@ from dataplane.judgement import Judgement, Verdict
 from dataplane.latency import BoundaryLatencies
 from dataplane.lifecycle import Disposition
 
-MOST_REQUESTS = 200_000
-"""The newest: beyond that more would tell nothing that these do not."""
+MOST_REQUESTS = 25_000
+"""Of each arm: as many as the smallest margins need, and no more than a look may cost."""
 
+_PLACES = 2**32
+_SCATTER = 2_654_435_761
+"""The golden ratio of _PLACES, odd (Knuth, The Art of Computer Programming, 6.4)."""
 _COLUMNS = (
-    RequestRow.arm,
     RequestRow.request_class,
     RequestRow.contract_revision,
     RequestRow.disposition,
@@ -46,18 +50,32 @@ def read_arm_requests(
 ) -> list[tuple[Arm, ArmRequest]]:
     """Those that arrived since then and have ended, in both arms. `find_terms`: what the contract
     promised that a request was judged by."""
-    query = (
-        select(*_COLUMNS)
-        .where(
-            RequestRow.deployment == deployment,
-            RequestRow.arrived_at_unix_ns >= since_unix_ns,
-            RequestRow.rollout == rollout,
-            RequestRow.tenant != PROBE_TENANT,
-        )
-        .order_by(RequestRow.arrived_at_unix_ns.desc())
-        .limit(MOST_REQUESTS)
+    where = (
+        RequestRow.deployment == deployment,
+        RequestRow.arrived_at_unix_ns >= since_unix_ns,
+        RequestRow.rollout == rollout,
+        RequestRow.tenant != PROBE_TENANT,
     )
-    return [(Arm(row.arm), _read(row, find_terms)) for row in session.execute(query)]
+    return [
+        (arm, _read(row, find_terms))
+        for arm in Arm
+        for row in _rows(session, (*where, RequestRow.arm == arm.value))
+    ]
+
+
+def _rows(
+    session: Session, where: Sequence[ColumnElement[bool]]
+) -> Iterable[Row[*tuple[Any, ...]]]:
+    """Of more than a look may cost, one in so many: of all times alike, since the arms of two
+    different hours are not to be compared."""
+    num = session.scalar(select(func.count()).select_from(RequestRow).where(*where)) or 0
+    one_in = math.ceil(num / MOST_REQUESTS)
+    query = select(*_COLUMNS).where(*where)
+    if one_in > 1:
+        # Scattered, so that no rhythm in which requests come decides which of them are read.
+        place = RequestRow.gateway_sequence * _SCATTER % _PLACES
+        query = query.where(place < _PLACES // one_in)
+    return session.execute(query)
 
 
 def _read(row: Row[*tuple[Any, ...]], find_terms: FindTerms) -> ArmRequest:

@@ -31,11 +31,11 @@ def decide_in_shadow(
 ) -> AdmissionHold | None:
     """Note in the request what the candidate's policy says of it; what that would hold is returned
     for as long as it is served. `is_counted`: how long its prompt is, is known."""
-    rollout = read.enforced.snapshot.find_rollout(read.deployment.name)
     place = request.rollout
-    if rollout is None or not rollout.is_shadow or request.tenant_name == PROBE_TENANT:
+    if place is None or place.arm is not Arm.STABLE or request.tenant_name == PROBE_TENANT:
         return None
-    if place is None or place.arm is not Arm.STABLE:
+    rollout = read.enforced.snapshot.find_rollout(read.deployment.name)
+    if rollout is None or not rollout.is_shadow:
         return None
     try:
         shadowed = gateway.shadows.decide(

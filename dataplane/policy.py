@@ -185,6 +185,10 @@ class ReplicaEndpoint:
     fencing_token: int = 0
     """What the replica itself must show, where its engine is ours; 0: it was started before there
     were tokens."""
+    model_revision: str = ""
+    """What it runs, as `name@number`, as the next one. While replicas are replaced, those of one
+    deployment differ. "": it is not told, and its deployment's is what it runs."""
+    engine_config_revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

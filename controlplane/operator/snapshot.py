@@ -257,6 +257,8 @@ def _endpoint(replica: Replica) -> ReplicaEndpoint:
         engine=replica.spec.engine,
         address=replica.address,
         fencing_token=replica.spec.fencing_token,
+        model_revision=replica.spec.model_revision,
+        engine_config_revision=replica.spec.engine_config_revision,
         settings={
             key: value
             for key, value in replica.spec.settings.items()

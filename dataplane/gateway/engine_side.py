@@ -254,6 +254,7 @@ class EngineSide:
         capabilities = client.capabilities
         request.replica_ids.append(replica_id)
         request.capabilities = capabilities
+        request.replica = self.fleet.find_endpoint(replica_id)
         request.num_cached_tokens = None  # what a lost replica had cached spared nothing
         request.note_progress()
         submitted_at = request.now()

@@ -170,6 +170,11 @@ class Fleet:
         link = self._links.get(replica_id)
         return None if link is None else link.client
 
+    def find_endpoint(self, replica_id: str) -> ReplicaEndpoint | None:
+        """How a linked replica was told of, or None."""
+        link = self._links.get(replica_id)
+        return None if link is None else link.endpoint
+
     def doubt(self, replica_id: str, why: str) -> None:
         """A request lost this replica."""
         link = self._links.get(replica_id)

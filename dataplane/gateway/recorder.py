@@ -22,6 +22,7 @@ TakeRecord = Callable[[RequestRecord], None]
 def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
     """What a crash should leave behind of a request, as far as it is known."""
     deployment, contract = request.deployment, _contract(request)
+    model_revision, engine_config_revision = _revisions(request)
     return InFlightEntry(
         request_id=request.request_id,
         gateway_id=gateway_id,
@@ -34,8 +35,8 @@ def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
         request_class=request.request_class,
         deployment=deployment.name if deployment else None,
         model=request.model,
-        model_revision=deployment.model_revision if deployment else None,
-        engine_config_revision=deployment.engine_config_revision if deployment else None,
+        model_revision=model_revision,
+        engine_config_revision=engine_config_revision,
         contract_revision=contract.revision if contract else None,
         policy_revision=request.policy_revision,
         terms=_terms(request),
@@ -47,6 +48,19 @@ def build_entry(request: InFlightRequest, gateway_id: str) -> InFlightEntry:
         replica_ids=tuple(request.replica_ids),
         has_written=request.has_written,
         rollout=request.rollout,
+    )
+
+
+def _revisions(request: InFlightRequest) -> tuple[str | None, str | None]:
+    """Of the model and engine config that answered it; where nothing did, that would have."""
+    deployment, replica = request.deployment, request.replica
+    if deployment is None:
+        return None, None
+    if replica is None:
+        return deployment.model_revision, deployment.engine_config_revision
+    return (
+        replica.model_revision or deployment.model_revision,
+        replica.engine_config_revision or deployment.engine_config_revision,
     )
 
 

@@ -26,7 +26,7 @@ from dataplane.lifecycle import (
     settle_error,
 )
 from dataplane.metering import Metering
-from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
+from dataplane.policy import DeploymentPolicy, ReplicaEndpoint, Snapshot, TenantPolicy
 from dataplane.queueing.queue import Ticket
 from dataplane.record import RolloutPlace, TraceContext
 
@@ -90,6 +90,8 @@ class InFlightRequest:
     replica_ids: list[str] = field(default_factory=list)
     capabilities: EngineCapabilities | None = None
     """Of the engine that has it, once one does."""
+    replica: ReplicaEndpoint | None = None
+    """That has it, or had it last."""
     ticket: Ticket | None = None
     """Of its deployment's queue, while it waits there."""
     status: int | None = None

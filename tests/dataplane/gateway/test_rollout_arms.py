@@ -183,6 +183,23 @@ async def test_who_waits_for_a_candidate_that_is_lost_is_answered_by_the_stable_
         assert record.model_revision == "tiny@1"
 
 
+@pytest.mark.usefixtures("stable", "candidate")
+async def test_while_replicas_are_replaced_each_record_names_what_its_own_replica_runs(
+    tmp_path: Path,
+) -> None:
+    both = deployment("a", "b")
+    old, new = both.replicas
+    new = replace(new, model_revision="tiny@2", engine_config_revision="scripted@2")
+    async with serving(tmp_path, snapshot(replace(both, replicas=(old, new)))) as gateway:
+        await until(lambda: len(gateway.app.gateway.fleet.connected()) == 2)
+        await asyncio.gather(*(ask(gateway) for _ in range(8)))
+        await until(lambda: len(gateway.records) == 8)
+    assert {
+        (record.replica_ids[-1], record.model_revision, record.engine_config_revision)
+        for record in gateway.records
+    } == {("replica-a", "tiny@1", "scripted@1"), ("replica-b", "tiny@2", "scripted@2")}
+
+
 async def test_a_rollout_that_is_aborted_ends_no_request(
     tmp_path: Path, candidate: ScriptedReplica
 ) -> None:

@@ -18,6 +18,7 @@ from controlplane.api.slo_observed import seen_pages
 from controlplane.rollouts.change_plan.change_plan import ChangePlan
 from controlplane.specs.documents import parse_documents
 from controlplane.specs.installed import INSTALLED_CHECKS
+from controlplane.specs.names import Name
 from controlplane.store.catalog import StoreCatalog
 from controlplane.store.database import Database
 from controlplane.store.deployments import DesiredDeployment, list_readable_deployments
@@ -105,10 +106,14 @@ def post_plan(body: PlanRequest, request: Request) -> Any:
     )
 
 
+MAX_NAMED = 200
+"""Deployments in one question: more of them make a longer address than servers take."""
+
+
 @router.get("/plan/standing")
 def get_standing(
     request: Request,
-    deployment: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    deployment: Annotated[list[Name] | None, Query(max_length=MAX_NAMED)] = None,
 ) -> list[DeploymentStanding]:
     """How far deployments have come to what is desired of them: those that are named, or all."""
     config_db: Database = request.app.state.config_db

@@ -11,6 +11,8 @@ from controlplane.cli.terminal import say
 from controlplane.specs.quantity import parse_duration
 
 _INTERVAL_SECONDS = 1.0
+_MAX_NAMED = 200
+"""Deployments that are asked for by name; of more, all are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,11 @@ class Watch:
     def _ask(self, names: list[str] | None = None) -> list[StandingAnswer]:
         if names is not None and not names:
             return []
-        asked = "" if names is None else "?" + urlencode([("deployment", n) for n in names])
+        is_named = names is not None and len(names) <= _MAX_NAMED
+        asked = "?" + urlencode([("deployment", n) for n in names or ()]) if is_named else ""
         answer = get_json(self._url, f"/api/v1/plan/standing{asked}")
-        return convert_answer(self._url, answer, list[StandingAnswer])
+        found = convert_answer(self._url, answer, list[StandingAnswer])
+        return [each for each in found if names is None or each.deployment in names]
 
 
 def _end(moved: list[StandingAnswer], aborted: bool) -> ExitCode:

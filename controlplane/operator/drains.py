@@ -1,6 +1,7 @@
-"""Drains: how a replica that is to end is let go of, told to end, and at last forced to."""
+"""Drains: when a replica may go, and how it is let go of, told to end, and at last forced to."""
 
 import functools
+from collections.abc import Iterable
 
 from controlplane.hooks import Launcher
 from controlplane.operator.attached import ATTACHED_LAUNCHERS, AttachedEndpoints
@@ -43,6 +44,27 @@ class Drains:
             self._end(replica, launcher, is_forced=False)
         if not replica.is_forced_to_end and waited > self._patience_with(replica):
             self._end(replica, launcher, is_forced=True)
+
+    def find_unreached(self, replicas: Iterable[Replica]) -> set[str]:
+        """Ids of those that became ready, and that some gateway is not connected to and had no time
+        to: what they are to take the place of may not go yet."""
+        now, patience = self._clock(), self._settings.leave_seconds
+        young = {
+            each.replica_id
+            for each in replicas
+            if each.ready_at is not None
+            and now - each.ready_at <= patience
+            and each.launcher not in ATTACHED_LAUNCHERS
+        }
+        if not young:
+            return young
+        fresh = self._settings.fresh_report_seconds
+        reached = [
+            {each.replica_id for each in report.replicas if each.is_connected}
+            for report, age in self._observed.gateways()
+            if age <= fresh
+        ]
+        return {each for each in young if not all(each in connected for connected in reached)}
 
     def _end(self, replica: Replica, launcher: Launcher, *, is_forced: bool) -> None:
         """Queued behind whatever else is asked of launchers for its deployment."""

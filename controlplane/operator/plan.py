@@ -27,6 +27,9 @@ class ActualReplica:
     is_draining: bool
     rollout: int | None = None
     """Whose candidate it was started for."""
+    is_reached: bool = True
+    """Gateways could send it requests, or had long enough to come to it. One that became ready is
+    no capacity before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +167,7 @@ def _replaceable(
     enough that do."""
     differing = [replica for replica in staying if not matches(replica, desired)]
     serving = [replica for replica in differing if replica.is_ready]
-    num_ready = sum(replica.is_ready for replica in kept) + len(serving)
+    num_ready = sum(replica.is_ready and replica.is_reached for replica in kept) + len(serving)
     num_spare = max(0, num_ready - (desired.num_replicas - desired.max_unavailable))
     return [
         *(replica for replica in differing if not replica.is_ready),

@@ -194,7 +194,10 @@ class Reconciler:
             for each in desired
             if (hold := self._backoff.find_hold(each.lane, each.digest)) is not None
         }
-        actual = [replica.actual() for replica in self.replicas]
+        unreached = self._drains.find_unreached(self.replicas)
+        actual = [
+            each.actual(is_reached=each.replica_id not in unreached) for each in self.replicas
+        ]
         return plan_replicas(desired, actual, holds, self._unreadable)
 
     def _count_failures(self, desired: Sequence[DesiredReplicas], plan: Plan) -> None:

@@ -81,7 +81,7 @@ class Replica:
         self.address = status.address or self.address
         self.metrics_address = status.metrics_address or self.metrics_address
 
-    def actual(self) -> ActualReplica:
+    def actual(self, *, is_reached: bool = True) -> ActualReplica:
         """As the plan sees it."""
         return ActualReplica(
             replica_id=self.replica_id,
@@ -91,6 +91,7 @@ class Replica:
             is_ready=self.state is ReplicaState.READY,
             is_draining=self.state is ReplicaState.DRAINING,
             rollout=self.rollout,
+            is_reached=is_reached,
         )
 
     def observed(self, look: PageLook | None = None) -> ObservedReplica:

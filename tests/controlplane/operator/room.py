@@ -40,6 +40,7 @@ spec:
   contract: chat
   replicas: {replicas}
   observe_only: {observe_only}
+  replacement: {{max_surge: {surge}, max_unavailable: {unavailable}}}
 """
 
 
@@ -92,6 +93,7 @@ class Room(InstalledPlugins):
         engine: str = "fake",
         model: str = "",
         observe_only: bool = False,
+        surge: int = 0,
     ) -> None:
         artifact = model or f"path: {self.weights}"
         texts = [
@@ -99,7 +101,12 @@ class Room(InstalledPlugins):
             ENGINE.format(settings=settings, engine=engine),
             DESIGN_CONTRACT,
             DESIGN_POLICY,
-            DEPLOYMENT.format(replicas=replicas, observe_only=str(observe_only).lower()),
+            DEPLOYMENT.format(
+                replicas=replicas,
+                observe_only=str(observe_only).lower(),
+                surge=surge,
+                unavailable=0 if surge else 1,
+            ),
         ]
         with self.database.session() as session:
             apply_documents(session, documents(*texts), author="test", reason="test")

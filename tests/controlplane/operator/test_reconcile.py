@@ -13,6 +13,7 @@ from controlplane.operator.settings import OperatorSettings
 from controlplane.store.replicas import list_unended
 from dataplane.policy import Snapshot
 from dataplane.processes import ProcessDirectory, terminate
+from dataplane.report import ReplicaReport
 from tests.controlplane.operator.room import Room
 from tests.controlplane.quiet_gateway import quiet_report
 from tests.plugins.pilothouse_local.fake_engine import make_spec
@@ -224,6 +225,31 @@ def test_a_draining_replica_lives_until_gateways_have_let_go_of_it(room: Room) -
     room.observed.put_gateway(quiet_report(snapshot_version=version + 1))
     room.reconcile_until(lambda: room.num_alive() == 0)
     assert replica.since_at + OperatorSettings().leave_seconds > time.monotonic()
+
+
+def test_what_runs_stays_until_gateways_reach_what_takes_its_place(room: Room) -> None:
+    room.apply(surge=1)
+    before = room.bring_up()
+
+    def tell_connected(*replica_ids: str) -> None:
+        links = tuple(
+            ReplicaReport(replica_id=each, is_connected=True, num_outstanding=0)
+            for each in replica_ids
+        )
+        version = room.snapshot().version
+        room.observed.put_gateway(quiet_report(replicas=links, snapshot_version=version))
+
+    tell_connected(before.replica_id)
+    room.apply(settings="{size: 2}", surge=1)
+    room.reconcile_until(lambda: len(room.endpoints()) == 2)
+    for _ in range(10):
+        room.reconciler.reconcile()
+    assert before.replica_id in room.endpoints()
+    tell_connected(*room.endpoints())
+    room.reconcile_until(lambda: before.replica_id not in room.endpoints())
+    (after,) = (each for each in room.reconciler.replicas if each is not before)
+    assert after.ready_at is not None
+    assert after.ready_at + OperatorSettings().leave_seconds > time.monotonic()
 
 
 def test_a_missing_artifact_holds_the_start_and_keeps_what_runs(room: Room) -> None:

@@ -89,8 +89,7 @@ class ArmView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalView:
-    """Candidate less stable: of shares their difference, of anything else by what part the
-    candidate's is larger. With the confidence of the rollout's analysis the true one is within."""
+    """A best guess, and where the true value is with the confidence of the rollout's analysis."""
 
     estimate: float
     low: float
@@ -118,17 +117,8 @@ class ComparisonView:
     is_good: bool | None
     """Not worse by more than the margin (true), worse (false), or not known yet."""
     apart: IntervalView | None
-    """None: too few to tell anything."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BurnView:
-    """A burn rate: the share of bad requests divided by the share that the contract allows. It is
-    surely between `low` and `high`."""
-
-    estimate: float
-    low: float
-    high: float
+    """Candidate less stable: of shares their difference, of anything else by what part the
+    candidate's is larger. None: too few to tell anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +128,9 @@ class ArmStandingView:
     num: int
     """Requests that the promise applied to."""
     num_bad: int
-    burn: BurnView | None
-    """None: there were none."""
+    burn: IntervalView | None
+    """Its burn rate: the share of bad ones divided by the share that the contract allows. None:
+    there were none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,15 +185,6 @@ class ShadowTenantView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DifferingView:
-    """The share that is decided otherwise, 0 to 1; it is surely between `low` and `high`."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowView:
     """What the candidate's policy came to while it only looked on. Who waits was queued by the
     policy that is enforced: how long its own queue would be is not known."""
@@ -212,8 +194,8 @@ class ShadowView:
     num_differing: int
     num_unknown: int
     """Those of which nobody knows what it would have come to."""
-    differing: DifferingView | None
-    """None: nothing was compared."""
+    differing: IntervalView | None
+    """The share that is decided otherwise, 0 to 1; None: nothing was compared."""
     groups: list[ShadowGroupView]
     """Those that differ first, the largest first."""
     tenants: list[ShadowTenantView]

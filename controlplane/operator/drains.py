@@ -31,6 +31,12 @@ class Drains:
         self._calls = calls
         self._settings = settings
         self._clock = clock
+        self._took_over_at: float | None = None
+        self._first_heard_at: float | None = None
+
+    def take_over(self) -> None:
+        """There is what an earlier control plane left, and gateways that have not reported yet."""
+        self._took_over_at, self._first_heard_at = self._clock(), None
 
     def advance(self, replica: Replica) -> None:
         """The next step of a replica whose state is DRAINING, if it is time for it."""
@@ -56,7 +62,7 @@ class Drains:
             and now - each.ready_at <= patience
             and each.launcher not in ATTACHED_LAUNCHERS
         }
-        if not young:
+        if not young or self._is_unheard():
             return young
         fresh = self._settings.fresh_report_seconds
         reached = [
@@ -84,6 +90,8 @@ class Drains:
 
     def _has_left(self, replica: Replica, waited: float) -> bool:
         """No gateway sends it anything new."""
+        if replica.ready_at is not None and self._is_unheard():
+            return False
         if replica.ready_at is None or waited > self._settings.leave_seconds:
             return True
         version = replica.has_left_at_version
@@ -94,3 +102,17 @@ class Drains:
             report.snapshot_version >= version or age > fresh
             for report, age in self._observed.gateways()
         )
+
+    def _is_unheard(self) -> bool:
+        """Gateways may be there that have not reported since it took over: the operator begins
+        before anybody can call, and what they still send where nobody knows."""
+        if self._took_over_at is None:
+            return False
+        now = self._clock()
+        if self._first_heard_at is None and self._observed.gateways():
+            self._first_heard_at = now
+        heard = self._first_heard_at
+        is_time_over = now - self._took_over_at > self._settings.return_seconds
+        if is_time_over or (heard is not None and now - heard > self._settings.leave_seconds):
+            self._took_over_at = None
+        return self._took_over_at is not None

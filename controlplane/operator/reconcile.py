@@ -164,6 +164,8 @@ class Reconciler:
     def _recall(self) -> None:
         """Take over what an earlier control plane had, as the database knows it."""
         self._roster.recall()
+        if self.replicas:
+            self._drains.take_over()
         for replica in self.replicas:
             if (
                 replica.launcher in ATTACHED_LAUNCHERS

@@ -22,6 +22,8 @@ class OperatorSettings:
     """An attached endpoint that no gateway reached for so long is told to be unreachable."""
     leave_seconds: float = 3.0
     """How long gateways get to stop sending to a replica before it is told to drain."""
+    return_seconds: float = 15.0
+    """How long gateways get to report to a control plane that took over from another one."""
     drain_seconds: float = DEFAULT_DRAIN_SECONDS
     """How long a replica may go on with what it is doing once it is told to drain."""
     ending_seconds: float = 7.0

@@ -6,6 +6,7 @@ in the next report.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -62,6 +63,8 @@ class ControlLink:
         self._enforce = enforce
         self._has_snapshot = has_snapshot
         self._refusal: str | None = None
+        self._is_away = False
+        self._came_back = asyncio.Event()
         self.num_reports_refused = 0
         """Reports that were answered with an error."""
 
@@ -77,8 +80,15 @@ class ControlLink:
             except (httpx.HTTPError, LineTooLongError) as error:
                 why = f"{type(error).__name__}: {error}"
             _log.info("snapshot stream lost", why=why, retry_seconds=backoff)
-            await asyncio.sleep(backoff)
+            await self._pause(backoff)
             backoff = next_backoff(backoff, self._has_snapshot())
+
+    async def _pause(self, seconds: float) -> None:
+        """At most so long: a report that is taken again ends it. Who took over must not have to
+        wait for what this gateway enforces until its own patience ends."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._came_back.wait(), seconds)
+        self._came_back.clear()
 
     async def report_forever(self, report: Callable[[], GatewayReport], seconds: float) -> None:
         """Send a report every so often; what is missed is not made up for."""
@@ -90,7 +100,11 @@ class ControlLink:
         try:
             answer = await self._http.put(self._path, content=body)
         except httpx.HTTPError:
+            self._is_away = True
             return  # it is away, and counts reports' age itself: a lost one needs no other word
+        if self._is_away:
+            self._is_away = False
+            self._came_back.set()
         refusal = None
         if answer.is_error:
             self.num_reports_refused += 1

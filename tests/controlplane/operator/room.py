@@ -66,7 +66,9 @@ class Room(InstalledPlugins):
     def begin_control_plane(
         self, settings: OperatorSettings | None = None, feed: SnapshotFeed | None = None
     ) -> None:
-        """Forget all that is in memory, as a restart does."""
+        """Forget all that is in memory, as a restart does. Unless `settings` say so, it waits for
+        the report of no gateway: there is none."""
+        settings = settings or OperatorSettings(return_seconds=0)
         self.launcher = LocalLauncher(self.folder / "state")
         self.observed = ObservedState()
         self.feed = feed or SnapshotFeed()

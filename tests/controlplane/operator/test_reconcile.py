@@ -227,6 +227,22 @@ def test_a_draining_replica_lives_until_gateways_have_let_go_of_it(room: Room) -
     assert replica.since_at + OperatorSettings().leave_seconds > time.monotonic()
 
 
+def test_who_took_over_ends_nothing_before_gateways_had_the_time_to_report(room: Room) -> None:
+    room.apply()
+    room.bring_up()
+    room.end_control_plane()
+    settings = OperatorSettings(leave_seconds=0.2)
+    room.begin_control_plane(settings)
+    room.apply(replicas=0)
+    room.reconcile_until(lambda: room.endpoints() == [])
+    draining = room.reconciler.replicas[0].since_at
+    room.reconcile_until(lambda: time.monotonic() > draining + 2 * settings.leave_seconds)
+    assert room.num_alive() == 1
+    room.observed.put_gateway(quiet_report(snapshot_version=room.snapshot().version))
+    room.reconcile_until(lambda: room.num_alive() == 0)
+    assert time.monotonic() < draining + settings.return_seconds
+
+
 def test_what_runs_stays_until_gateways_reach_what_takes_its_place(room: Room) -> None:
     room.apply(surge=1)
     before = room.bring_up()

@@ -87,7 +87,9 @@ def test_a_stored_document_that_cannot_be_read_holds_its_deployment_alone(
     room.apply()
     chat = room.bring_up()
     with room.database.session() as session:
-        other = DEPLOYMENT.format(replicas=1, observe_only="false").replace("chat", "other")
+        other = DEPLOYMENT.format(replicas=1, observe_only="false", surge=0, unavailable=1).replace(
+            "chat", "other"
+        )
         policy = DESIGN_POLICY.replace("name: chat", "name: other")
         contract = DESIGN_CONTRACT.replace("name: chat", "name: other")
         made = documents(other, policy, contract)

@@ -188,6 +188,27 @@ async def test_a_refused_snapshot_changes_nothing_and_is_told(tmp_path: Path) ->
     assert (tmp_path / "snapshot.json").read_bytes() == encode_snapshot(serve_model(9))
 
 
+async def test_a_report_that_is_taken_again_ends_the_pause_of_the_snapshot_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_link, "_FIRST_BACKOFF_SECONDS", 600.0)
+    async with contextlib.AsyncExitStack() as stack:
+        async with control_plane() as plane:
+            port = int(plane.address.rpartition(":")[2])
+            plane.publish(encode_snapshot(serve_model(7)))
+            gateway = await stack.enter_async_context(
+                running_gateway(tmp_path, None, control_plane=plane.address, report_seconds=0.02)
+            )
+            enforced = gateway.app.gateway
+            await until(lambda: enforced.enforced.snapshot.version == 7)
+        link = gateway.app._link
+        assert link is not None
+        await until(lambda: link._is_away)
+        async with control_plane(port) as plane:
+            plane.publish(encode_snapshot(serve_model(8)))
+            await until(lambda: enforced.enforced.snapshot.version == 8)
+
+
 async def test_refused_reports_are_counted_and_said_once(tmp_path: Path) -> None:
     async with (
         control_plane() as plane,

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-test lint unit browser e2e e2e-model e2e-simulated test-peers clean wheel-check bench-diagnosis
+.PHONY: serve test install install-test lint unit browser e2e e2e-model e2e-simulated test-peers clean wheel-check bench-diagnosis chaos-rollouts
 
 serve: $(VENV)/.installed  ## Install, then serve the demo model until Ctrl-C
 	@exec $(BIN)/pilothouse serve
@@ -61,6 +61,9 @@ wheel-check: $(VENV)/.installed  ## Build the wheel, install it alone and start 
 
 bench-diagnosis: $(VENV)/.installed  ## Try the diagnosis on simulated faults, for half an hour; ARGS=--quick for a minute
 	$(BIN)/python ops/bench/bench_diagnosis.py --picture ops/bench/diagnosis.svg --json /tmp/bench-diagnosis.json $(ARGS)
+
+chaos-rollouts: $(VENV)/.installed-test  ## Kill what there is at every step of rollouts, on both databases; ARGS=--short for a minute
+	PYTHONPATH=. $(BIN)/python ops/bench/bench_rollout_chaos.py --database sqlite --database postgresql $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pilothouse dist .mypy_cache .ruff_cache .pytest_cache

@@ -85,7 +85,9 @@ class Cluster:
     """A running server."""
 
     folder: Path
-    """Where its socket is."""
+    """Where its socket and its data are."""
+    _options: str = ""
+    """Of the server."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _emptied: list[str] = field(default_factory=list)
     """Databases as the template is: what earlier tests wrote is out of them again."""
@@ -158,6 +160,18 @@ class Cluster:
                 connection.execute(sql.SQL("; ").join(sql.SQL(each) for each in statements))
         return True
 
+    def start(self) -> None:
+        """The server, which does not run."""
+        command = [*self._control(), "-w", "-l", self.folder / "log", "-o", self._options, "start"]
+        _run(_owner(), command)
+
+    def stop(self) -> None:
+        """The server, as if it were killed."""
+        _run(_owner(), [*self._control(), "-m", "immediate", "stop"])
+
+    def _control(self) -> list[str | Path]:
+        return [find_tools() / "pg_ctl", "-D", self.folder / "data"]
+
     def make_template(self) -> None:
         """Migrate once what every test starts from."""
         self._execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
@@ -209,14 +223,13 @@ def running_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Clust
         options = " ".join(
             f"-c {name}='{value}'" for name, value in {**_SETTINGS, **(settings or {})}.items()
         )
-        start: list[str | Path] = [tools / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o"]
-        _run(owner, [*start, f"{options} -k {folder}", "start"])
+        cluster = Cluster(folder, f"{options} -k {folder}")
+        cluster.start()
         try:
-            cluster = Cluster(folder)
             cluster.make_template()
             yield cluster
         finally:
-            _run(owner, [tools / "pg_ctl", "-D", data, "-m", "immediate", "stop"])
+            cluster.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -46,6 +46,8 @@ class Installation:
     gateway_port: int = field(default_factory=lambda: _free_port())
     supervisor: subprocess.Popen[bytes] | None = None
     num_starts: int = 0
+    options: tuple[str, ...] = ()
+    """More of the command's."""
 
     @property
     def log_path(self) -> Path:
@@ -57,7 +59,7 @@ class Installation:
         command = [
             sys.executable, "-m", "controlplane.cli", "serve", "--state-dir", str(self.state_dir),
             "--port", str(self.port), "--gateway-port", str(self.gateway_port),
-            "--drain-seconds", str(DRAIN_SECONDS),
+            "--drain-seconds", str(DRAIN_SECONDS), *self.options,
         ]  # fmt: skip
         if config_dir is not None:
             command += ["--config", str(config_dir)]

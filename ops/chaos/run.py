@@ -27,6 +27,8 @@ from tests.postgresql import Cluster, running_cluster
 
 _NUM_CALLERS = 4
 _SETTLE_SECONDS = 60.0
+_DURABLE = {"synchronous_commit": "on"}
+"""The server of the tests forgets what was committed right before it is killed."""
 _log = structlog.get_logger(__name__)
 
 
@@ -138,5 +140,5 @@ def _databases(name: str) -> Iterator[tuple[Cluster | None, dict[str, str]]]:
     if name == "sqlite":
         yield None, {}
         return
-    with running_cluster() as cluster:
+    with running_cluster(_DURABLE) as cluster:
         yield cluster, dict.fromkeys(("config", "requests"), cluster.url(cluster.create()))

@@ -56,14 +56,25 @@ class EnforcedSnapshot:
         return self.policies[deployment.name, deployment.arm]
 
 
-def compile_snapshot(snapshot: Snapshot) -> EnforcedSnapshot:
-    """Raises SnapshotError naming deployment, class and expression that cannot be enforced."""
-    policies = {(each.name, each.arm): _compile(each) for each in snapshot.arms}
+def compile_snapshot(
+    snapshot: Snapshot, before: EnforcedSnapshot | None = None
+) -> EnforcedSnapshot:
+    """What is the same as `before` is taken from there.
+
+    Raises SnapshotError naming deployment, class and expression that cannot be enforced.
+    """
+    known = {} if before is None else before.policies
+    policies = {
+        (each.name, each.arm): _compile(each, known.get((each.name, each.arm)))
+        for each in snapshot.arms
+    }
     return EnforcedSnapshot(snapshot=snapshot, policies=policies, keys=KeyRing(snapshot.keys))
 
 
-def _compile(deployment: DeploymentPolicy) -> CompiledPolicy:
+def _compile(deployment: DeploymentPolicy, known: CompiledPolicy | None) -> CompiledPolicy:
     terms = deployment.policy
+    if known is not None and (known.terms is terms or known.terms == terms):
+        return known
     try:
         return CompiledPolicy(
             terms=terms,

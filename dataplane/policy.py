@@ -5,6 +5,7 @@ one and keeps it on disk, so that a gateway serves on with the control plane awa
 Every admission decision cites `Snapshot.version` and the revisions in it.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -353,6 +354,12 @@ def decode_snapshot(data: bytes) -> Snapshot:
         snapshot = msgspec.json.decode(data, type=Snapshot)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise SnapshotError(f"snapshot refused: {error}") from error
+    check_snapshot(snapshot)
+    return snapshot
+
+
+def check_snapshot(snapshot: Snapshot) -> None:
+    """Raises SnapshotError where it contradicts itself."""
     _require_unique("deployment", [d.name for d in snapshot.deployments])
     _require_unique("tenant", [t.name for t in snapshot.tenants])
     _require_unique("key", [k.key_id for k in snapshot.keys])
@@ -364,7 +371,6 @@ def decode_snapshot(data: bytes) -> Snapshot:
         if not deployment.policy.classes:
             raise SnapshotError(f"snapshot refused: no request class {where}")
     _check_rollouts(snapshot)
-    return snapshot
 
 
 def _check_rollouts(snapshot: Snapshot) -> None:
@@ -386,6 +392,6 @@ def _check_rollouts(snapshot: Snapshot) -> None:
 
 
 def _require_unique(what: str, names: list[str]) -> None:
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
+    if len(set(names)) < len(names):
+        duplicates = sorted(name for name, number in Counter(names).items() if number > 1)
         raise SnapshotError(f"snapshot refused: {what} named twice: {', '.join(duplicates)}")

@@ -76,8 +76,9 @@ async def put_report(name: str, request: Request) -> Response:
 
 
 @router.get("/{name}/snapshots", response_class=StreamingResponse)
-async def watch_snapshots(name: str, request: Request) -> StreamingResponse:
-    """Server-sent events: the current snapshot at once, then each new one, whole.
+async def watch_snapshots(name: str, request: Request, changes: bool = False) -> StreamingResponse:
+    """Server-sent events: the current snapshot at once, then each new one, whole; with `changes`
+    as a `change` event that says what is different from the one before.
 
     A watcher that is slower than the changes is sent only the newest. The stream ends when
     the control plane does, and soon after the watcher's key was revoked.
@@ -85,7 +86,12 @@ async def watch_snapshots(name: str, request: Request) -> StreamingResponse:
     check_gateway_name(request, name)
     state = request.app.state
     return StreamingResponse(
-        snapshot_events(state.snapshots, state.closing, may_go_on=partial(is_still_known, request)),
+        snapshot_events(
+            state.snapshots,
+            state.closing,
+            may_go_on=partial(is_still_known, request),
+            sends_changes=changes,
+        ),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
@@ -105,11 +111,13 @@ async def snapshot_events(
     closing: asyncio.Event,
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     may_go_on: Callable[[], Awaitable[bool]] | None = None,
+    sends_changes: bool = False,
 ) -> AsyncIterator[bytes]:
-    """The stream's bytes. `may_go_on` is asked before anything is sent."""
+    """The stream's bytes. `may_go_on` is asked before anything is sent; the first is sent whole,
+    also with `sends_changes`."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
-    sent_version: int | None = None
+    sent: PublishedSnapshot | None = None
     closed = asyncio.create_task(closing.wait())
     try:
         with feed.listening(lambda: loop.call_soon_threadsafe(changed.set)):
@@ -120,18 +128,20 @@ async def snapshot_events(
                     return
                 changed.clear()
                 current = feed.current
-                if current is not None and current.version != sent_version:
-                    sent_version = current.version
-                    yield encode_event(current)
+                if current is not None and (sent is None or current.version != sent.version):
+                    if sent is not None and sends_changes:
+                        yield _event("change", current.version, feed.change(sent, current))
+                    else:
+                        yield _event("snapshot", current.version, current.data)
+                    sent = current
                 elif not await _wait(changed, closed, keep_alive_seconds):
                     yield b": still here\n\n"
     finally:
         closed.cancel()
 
 
-def encode_event(snapshot: PublishedSnapshot) -> bytes:
-    """One `snapshot` event."""
-    return b"event: snapshot\nid: %d\ndata: %b\n\n" % (snapshot.version, snapshot.data)
+def _event(kind: str, version: int, data: bytes) -> bytes:
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (kind.encode(), version, data)
 
 
 async def _wait(changed: asyncio.Event, closed: "asyncio.Task[bool]", seconds: float) -> bool:

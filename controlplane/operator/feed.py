@@ -1,20 +1,30 @@
-"""Where the newest snapshot is had from."""
+"""Where the newest snapshot is had from, whole or as what is different since an earlier one."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from dataplane.policy import Snapshot, encode_snapshot
+from dataplane.snapshot_change import change_between, encode_change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublishedSnapshot:
     """One version as it is sent."""
 
-    version: int
-    data: bytes
-    """JSON on one line."""
+    snapshot: Snapshot
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self.snapshot.version
+
+    @cached_property
+    def data(self) -> bytes:
+        """JSON on one line."""
+        return encode_snapshot(self.snapshot)
 
 
 class SnapshotFeed:
@@ -24,6 +34,7 @@ class SnapshotFeed:
         self._lock = threading.Lock()
         self._current: PublishedSnapshot | None = None
         self._listeners: set[Callable[[], object]] = set()
+        self._last_change: tuple[PublishedSnapshot, PublishedSnapshot, bytes] | None = None
 
     @property
     def current(self) -> PublishedSnapshot | None:
@@ -36,10 +47,22 @@ class SnapshotFeed:
         with self._lock:
             if self._current is not None and self._current.version == snapshot.version:
                 return
-            self._current = PublishedSnapshot(snapshot.version, encode_snapshot(snapshot))
+            self._current = PublishedSnapshot(snapshot)
             listeners = list(self._listeners)
         for listener in listeners:
             listener()
+
+    def change(self, base: PublishedSnapshot, new: PublishedSnapshot) -> bytes:
+        """What makes `new` of `base`, as it is sent: JSON on one line. Worked out once for all who
+        have the same base, and nearly all have."""
+        with self._lock:
+            last = self._last_change
+            if last is not None and last[0] is base and last[1] is new:
+                return last[2]
+        data = encode_change(change_between(base.snapshot, new.snapshot))
+        with self._lock:
+            self._last_change = base, new, data
+        return data
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:

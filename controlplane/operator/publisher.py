@@ -12,6 +12,7 @@ from dataclasses import replace
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.observed import ObservedState
 from controlplane.operator.replica import Replica
+from controlplane.operator.served_policies import ServedPolicies
 from controlplane.operator.snapshot import (
     build_snapshot,
     enforced_overrides,
@@ -25,7 +26,7 @@ from controlplane.store.overrides import end_what_is_over, has_what_is_over, lis
 from controlplane.store.silences import list_not_over
 from controlplane.store.snapshot_versions import version_of
 from dataplane.clock import WallClock
-from dataplane.policy import DeploymentPolicy, TenantPolicy
+from dataplane.policy import DeploymentPolicy, Snapshot, TenantPolicy
 
 MAX_FOLLOWED_VERSION = 2**40
 """A new snapshot every millisecond takes thirty years to get there."""
@@ -43,7 +44,9 @@ class SnapshotPublisher:
         self._observed = observed
         self._feed = feed
         self._wall = wall
-        self._digest: str | None = None
+        self._published: Snapshot | None = None
+        """Without its number."""
+        self._served = ServedPolicies()
         self._version = 0
         self._policies: dict[str, DeploymentPolicy] = {}
 
@@ -72,17 +75,24 @@ class SnapshotPublisher:
         self._observed.set_silences(silences)
         kept = [self._policies[name] for name in unreadable if name in self._policies]
         snapshot = build_snapshot(
-            deployments, tenants, keys, replicas, models, kept, enforced_overrides(overrides)
+            deployments,
+            tenants,
+            keys,
+            replicas,
+            models,
+            self._served,
+            kept,
+            enforced_overrides(overrides),
         )
         self._policies = {each.name: each for each in snapshot.deployments}
-        digest = snapshot_digest(snapshot)
         enforced = self._followed()
-        if digest != self._digest or enforced > self._version:
+        if snapshot != self._published or enforced > self._version:
+            digest = snapshot_digest(snapshot)
             with self._database.session() as session:
                 version = version_of(session, digest, self._wall(), at_least=enforced)
             self._feed.publish(replace(snapshot, version=version))
             # Last: a pass that fails before it has published nothing, and the next one tries again.
-            self._digest, self._version = digest, version
+            self._published, self._version = snapshot, version
         return self._version
 
     def _followed(self) -> int:

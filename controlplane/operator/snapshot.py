@@ -8,24 +8,27 @@ missing, its engine is not installed) must not take from the old one what it is 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 import structlog
 from sqlalchemy.orm import Session
 
 from controlplane.operator.desired import (
     desired_candidate,
-    desired_replicas,
     max_model_len,
     rollout_sizes,
 )
 from controlplane.operator.replica import Replica
+from controlplane.operator.served_policies import (
+    ReadyReplicas,
+    ServedPolicies,
+    endpoints,
+    find_tokenizer,
+)
 from controlplane.rollouts.machine import is_in_shadow, share_of
-from controlplane.specs.contract import SLOContractSpec
 from controlplane.specs.document import StoredDocumentError
-from controlplane.specs.enforced import admission_terms, contract_policy, tenant_policy
+from controlplane.specs.enforced import admission_terms, tenant_policy
 from controlplane.specs.kind import Kind
-from controlplane.specs.model import ArtifactError, ModelSpec
+from controlplane.specs.model import ModelSpec
 from controlplane.specs.names import parse_reference
 from controlplane.specs.policy import AdmissionPolicySpec
 from controlplane.specs.tenant import TenantSpec
@@ -33,17 +36,17 @@ from controlplane.store.access_keys import keys_in_use
 from controlplane.store.deployments import DesiredDeployment
 from controlplane.store.overrides import StoredOverride
 from controlplane.store.replicas import ReplicaState
-from controlplane.store.revisions import find_revision, list_latest
+from controlplane.store.revision_cache import read_revisions
+from controlplane.store.revision_ids import find_ids
+from controlplane.store.revisions import list_latest
 from controlplane.store.rollouts import StoredRollout
 from dataplane.access import AccessKey, Role
 from dataplane.arm import Arm
-from dataplane.engine import ReplicaSpec
 from dataplane.policy import (
     AdmissionPolicyTerms,
     DeploymentPolicy,
     Override,
     OverrideKind,
-    ReplicaEndpoint,
     RolloutTerms,
     Snapshot,
     TenantPolicy,
@@ -73,12 +76,11 @@ def read_running_models(
     """The models that ready replicas run and their deployments no longer ask for, by revision."""
     desired = {each.revisions.model.label for each in deployments}
     running = {each.spec.model_revision for each in replicas if each.state is ReplicaState.READY}
-    found = {
-        label: find_revision(session, Kind.MODEL, reference.name, reference.number)
-        for label in running - desired
-        if (reference := parse_reference(label)).number is not None
-    }
-    return {label: each.spec(ModelSpec) for label, each in found.items() if each is not None}
+    if running <= desired:
+        return {}
+    ids = find_ids(session, {(Kind.MODEL, parse_reference(each)) for each in running - desired})
+    found = read_revisions(session, set(ids.values()))
+    return {each.label: each.spec(ModelSpec) for each in found.values()}
 
 
 def build_snapshot(
@@ -87,6 +89,7 @@ def build_snapshot(
     keys: tuple[AccessKey, ...],
     replicas: Sequence[Replica],
     running_models: Mapping[str, ModelSpec],
+    served: ServedPolicies,
     kept: Sequence[DeploymentPolicy] = (),
     overrides: Sequence[Override] = (),
 ) -> Snapshot:
@@ -96,10 +99,10 @@ def build_snapshot(
     cannot be read any more; only their replicas are new. `overrides`: those in force; see
     enforced_overrides.
     """
-    policies = [
-        deployment_policy(each, _ready_of(each, replicas), running_models) for each in deployments
-    ]
-    policies += [replace(each, replicas=_endpoints(replicas, each.name)) for each in kept]
+    ready = ReadyReplicas(replicas)
+    policies = [served.of(each, ready.of_stable_arm(each), running_models) for each in deployments]
+    policies += [replace(each, replicas=endpoints(ready.of(each.name))) for each in kept]
+    served.keep_only(each.name for each in policies)
     return Snapshot(
         version=0,
         deployments=tuple(sorted(policies, key=lambda policy: policy.name)),
@@ -107,7 +110,7 @@ def build_snapshot(
         keys=keys,
         overrides=tuple(sorted(overrides, key=lambda each: each.override_id)),
         rollouts=tuple(
-            rollout_terms(each, each.rollout, replicas) for each in deployments if each.rollout
+            rollout_terms(each, each.rollout, ready, served) for each in deployments if each.rollout
         ),
     )
 
@@ -154,41 +157,16 @@ def snapshot_digest(unnumbered: Snapshot) -> str:
     return hashlib.sha256(encode_snapshot(replace(unnumbered, version=0))).hexdigest()
 
 
-def deployment_policy(
-    desired: DesiredDeployment,
-    ready: Sequence[Replica],
-    running_models: Mapping[str, ModelSpec],
-) -> DeploymentPolicy:
-    """One deployment as gateways serve it. Revisions named are those that its replicas run."""
-    revisions, is_observed_only = desired.revisions, desired.spec.observe_only
-    spec = ready[0].spec if ready else desired_replicas(desired).template
-    model = running_models.get(spec.model_revision, revisions.model.spec(ModelSpec))
-    return DeploymentPolicy(
-        name=desired.name,
-        model_name=revisions.model.name,
-        model_revision=spec.model_revision,
-        engine_config_revision=spec.engine_config_revision,
-        tokenizer_artifact=_tokenizer(model, spec),
-        max_model_len=max_model_len(spec),
-        policy=admission_terms(revisions.policy.label, revisions.policy.spec(AdmissionPolicySpec)),
-        contract=(
-            contract_policy(revisions.contract.label, revisions.contract.spec(SLOContractSpec))
-            if revisions.contract
-            else None
-        ),
-        replicas=() if is_observed_only else tuple(_endpoint(replica) for replica in ready),
-        is_observed_only=is_observed_only,
-        created_at_unix=revisions.model.created_at_unix_ns // 10**9,
-    )
-
-
 def rollout_terms(
-    desired: DesiredDeployment, rollout: StoredRollout, replicas: Sequence[Replica]
+    desired: DesiredDeployment,
+    rollout: StoredRollout,
+    replicas: ReadyReplicas,
+    served: ServedPolicies,
 ) -> RolloutTerms:
     """What gateways give to the candidate of a rollout. Its replicas are named before it gets any
     share, so that they are connected by then."""
     share = share_of(rollout.progress, rollout.strategy)
-    stable = deployment_policy(desired, _ready_of(desired, replicas), {})
+    stable = served.of(desired, replicas.of_stable_arm(desired), {})
     policy = rollout.candidate.policy
     candidate = replace(
         stable,
@@ -197,7 +175,7 @@ def rollout_terms(
         replicas=(),
     )
     if rollout.has_own_replicas:
-        ready = [each for each in _ready(replicas, desired.name) if each.rollout == rollout.number]
+        ready = [each for each in replicas.of(desired.name) if each.rollout == rollout.number]
         share = rollout_sizes(desired, rollout).limit(share)
         candidate = _with_own_replicas(candidate, desired, rollout, ready)
     return RolloutTerms(
@@ -221,63 +199,7 @@ def _with_own_replicas(
         has_own_lane=True,
         model_revision=spec.model_revision,
         engine_config_revision=spec.engine_config_revision,
-        tokenizer_artifact=_tokenizer(rollout.candidate.model.spec(ModelSpec), spec),
+        tokenizer_artifact=find_tokenizer(rollout.candidate.model.spec(ModelSpec), spec),
         max_model_len=max_model_len(spec),
-        replicas=tuple(_endpoint(replica) for replica in ready),
+        replicas=endpoints(ready),
     )
-
-
-def _ready_of(desired: DesiredDeployment, replicas: Sequence[Replica]) -> list[Replica]:
-    """Those of the stable arm."""
-    trying = None if desired.rollout is None else desired.rollout.number
-    ready = _ready(replicas, desired.name)
-    return [each for each in ready if each.rollout is None or each.rollout != trying]
-
-
-def _ready(replicas: Sequence[Replica], deployment: str) -> list[Replica]:
-    return sorted(
-        (
-            replica
-            for replica in replicas
-            if replica.spec.deployment == deployment and replica.state is ReplicaState.READY
-        ),
-        key=lambda replica: replica.replica_id,
-    )
-
-
-def _endpoints(replicas: Sequence[Replica], deployment: str) -> tuple[ReplicaEndpoint, ...]:
-    return tuple(_endpoint(replica) for replica in _ready(replicas, deployment))
-
-
-def _endpoint(replica: Replica) -> ReplicaEndpoint:
-    if replica.address is None:
-        raise ValueError(f"replica {replica.replica_id} is ready and has no address")
-    return ReplicaEndpoint(
-        replica_id=replica.replica_id,
-        engine=replica.spec.engine,
-        address=replica.address,
-        fencing_token=replica.spec.fencing_token,
-        model_revision=replica.spec.model_revision,
-        engine_config_revision=replica.spec.engine_config_revision,
-        settings={
-            key: value
-            for key, value in replica.spec.settings.items()
-            if value is None or isinstance(value, str | int | float | bool) or _are_names(value)
-        },
-    )
-
-
-def _are_names(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _tokenizer(model: ModelSpec, spec: ReplicaSpec) -> str | None:
-    if model.tokenizer is None:
-        # The replica's own weights, even if they have been moved away since: a gateway that
-        # has read them goes on counting.
-        return None if model.artifact.url is not None else spec.artifact or None
-    try:
-        return model.tokenizer.resolve()
-    except ArtifactError:
-        # The operator says so where it lacks the artifact; counts are then marked inferred.
-        return None

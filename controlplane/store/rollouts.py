@@ -16,9 +16,9 @@ from controlplane.rollouts.strategy import Strategy
 from controlplane.specs.rollout import RolloutSpec
 from controlplane.store.audit import record_change
 from controlplane.store.request_rows import storable
-from controlplane.store.revision import Revision, read_revision
+from controlplane.store.revision import Revision
+from controlplane.store.revision_cache import read_revisions
 from controlplane.store.rollout_tables import RolloutMoveRow, RolloutRow
-from controlplane.store.tables import RevisionRow
 
 BY_ITSELF = "pilothouse"
 """The actor of a move that nobody asked for."""
@@ -293,8 +293,7 @@ def _revisions(session: Session, rows: Iterable[RolloutRow]) -> dict[int, Revisi
     wanted = {
         number for row in rows for ids in (_stable_ids(row), _candidate_ids(row)) for number in ids
     }
-    found = session.scalars(select(RevisionRow).where(RevisionRow.id.in_(wanted)))
-    return {row.id: read_revision(row) for row in found}
+    return read_revisions(session, wanted)
 
 
 def _stable_ids(row: RolloutRow) -> tuple[int, int, int]:

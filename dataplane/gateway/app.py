@@ -167,7 +167,7 @@ class GatewayApp:
                 settings.control_plane,
                 settings.name,
                 settings.state_dir,
-                gateway.enforce,
+                gateway,
                 key.get_secret_value() if key else None,
                 lambda: gateway.has_snapshot,
             )

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import msgspec
@@ -18,8 +19,11 @@ from dataplane.atomic_file import replace_file
 from dataplane.line_stream import LineTooLongError, read_lines
 from dataplane.policy import SnapshotError
 from dataplane.report import GatewayReport
+from dataplane.snapshot_change import OutOfStepError
 
 SNAPSHOT_FILE = "snapshot.json"
+SNAPSHOT, CHANGE = b"snapshot", b"change"
+"""Kinds of events: a whole one, and what is different in the next."""
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _LAST_BACKOFF_SECONDS = 5.0
@@ -32,8 +36,22 @@ _MAX_REFUSAL_CHARACTERS = 500
 _MAX_LINE_BYTES = 64 * 2**20
 """A snapshot is one line."""
 
-Enforce = Callable[[bytes], None]
-"""Takes a snapshot over whole, or raises SnapshotError and changes nothing."""
+
+class TakesSnapshots(Protocol):
+    """Who enforces what comes."""
+
+    def enforce(self, data: bytes) -> None:
+        """Take a snapshot over whole, or raise SnapshotError and change nothing."""
+        ...
+
+    def enforce_change(self, data: bytes) -> None:
+        """The same of a change; OutOfStepError: it needs a whole one instead."""
+        ...
+
+    def document(self) -> bytes:
+        """The last one that was taken over, whole."""
+        ...
+
 
 _log = structlog.get_logger(__name__)
 
@@ -50,7 +68,7 @@ class ControlLink:
         base_url: str | None,
         name: str,
         state_dir: Path,
-        enforce: Enforce,
+        taker: TakesSnapshots,
         key: str | None = None,
         has_snapshot: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -60,7 +78,7 @@ class ControlLink:
         )
         self._path = f"/api/v1/gateways/{name}"
         self._snapshot_path = state_dir / SNAPSHOT_FILE
-        self._enforce = enforce
+        self._taker = taker
         self._has_snapshot = has_snapshot
         self._refusal: str | None = None
         self._is_away = False
@@ -73,11 +91,11 @@ class ControlLink:
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
             try:
-                async for data in self._snapshots():
+                async for kind, data in self._snapshots():
                     backoff = _FIRST_BACKOFF_SECONDS
-                    self._take(data)
+                    await self._take(kind, data)
                 why = "the stream ended"
-            except (httpx.HTTPError, LineTooLongError) as error:
+            except (httpx.HTTPError, LineTooLongError, OutOfStepError) as error:
                 why = f"{type(error).__name__}: {error}"
             _log.info("snapshot stream lost", why=why, retry_seconds=backoff)
             await self._pause(backoff)
@@ -128,20 +146,29 @@ class ControlLink:
         """Give the connections up."""
         await self._http.aclose()
 
-    def _take(self, data: bytes) -> None:
+    async def _take(self, kind: bytes, data: bytes) -> None:
+        """Raises OutOfStepError: the next stream begins with a whole one."""
         try:
-            self._enforce(data)
+            if kind == CHANGE:
+                self._taker.enforce_change(data)
+            else:
+                self._taker.enforce(data)
+        except OutOfStepError:
+            raise
         except SnapshotError as error:
             _log.error("snapshot refused", error=str(error))
             return
+        document = self._taker.document() if kind == CHANGE else data
         try:
-            replace_file(self._snapshot_path, data, is_private=True)
+            await asyncio.to_thread(replace_file, self._snapshot_path, document, is_private=True)
         except OSError as error:  # it is enforced all the same, and the next one must be heard of
             _log.error("the snapshot could not be kept", error=str(error))
 
-    async def _snapshots(self) -> AsyncIterator[bytes]:
+    async def _snapshots(self) -> AsyncIterator[tuple[bytes, bytes]]:
         timeout = httpx.Timeout(_CALL_SECONDS, read=_SILENCE_SECONDS)
-        async with self._http.stream("GET", f"{self._path}/snapshots", timeout=timeout) as response:
+        path = f"{self._path}/snapshots"
+        stream = self._http.stream("GET", path, params={"changes": "true"}, timeout=timeout)
+        async with stream as response:
             response.raise_for_status()
             async for event in read_events(read_lines(response.aiter_bytes(), _MAX_LINE_BYTES)):
                 yield event
@@ -152,13 +179,13 @@ def next_backoff(seconds: float, has_snapshot: bool) -> float:
     return min(2 * seconds, _LAST_BACKOFF_SECONDS if has_snapshot else _LAST_BLIND_BACKOFF_SECONDS)
 
 
-async def read_events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The data of every `snapshot` event of a server-sent event stream."""
+async def read_events(lines: AsyncIterator[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
+    """Kind and data of every `snapshot` and `change` event of a server-sent event stream."""
     kind, data = b"message", list[bytes]()
     async for line in lines:
         if not line:
-            if kind == b"snapshot" and data:
-                yield b"\n".join(data)
+            if kind in (SNAPSHOT, CHANGE) and data:
+                yield kind, b"\n".join(data)
             kind, data = b"message", []
             continue
         name, _, value = line.partition(b":")
@@ -169,7 +196,7 @@ async def read_events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             data.append(value)
 
 
-def load_snapshot(state_dir: Path, enforce: Enforce) -> None:
+def load_snapshot(state_dir: Path, enforce: Callable[[bytes], None]) -> None:
     """Enforce the snapshot kept on disk, if there is one that can be."""
     path = state_dir / SNAPSHOT_FILE
     if not path.exists():

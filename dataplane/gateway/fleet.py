@@ -68,6 +68,8 @@ class Fleet:
         self._admissions: dict[str, DeploymentAdmission] = {}
         self._held_elsewhere: Mapping[str, int] = {}
         self._plugins: pluggy.PluginManager | None = None
+        self._engines: frozenset[str] = frozenset()
+        """Those whose plugins are loaded."""
         self._routing = RoutingPlugins()
         self._expiry: asyncio.Task[None] | None = None
 
@@ -78,10 +80,12 @@ class Fleet:
     def load_engines(self, snapshot: Snapshot) -> None:
         """Load the plugins that `snapshot` names. Raises PluginError for an engine's, and changes
         nothing."""
-        engines = {r.engine for d in snapshot.lanes for r in d.replicas}
-        self._plugins = load_plugins(
-            PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
-        )
+        engines = frozenset(r.engine for d in snapshot.lanes for r in d.replicas)
+        if self._plugins is None or engines != self._engines:
+            self._plugins = load_plugins(
+                PluginGroup.GATEWAY, sorted(engines), hooks, project=hooks.PROJECT
+            )
+            self._engines = engines
         self._routing.load(snapshot)
 
     def enforce(self, enforced: EnforcedSnapshot) -> None:

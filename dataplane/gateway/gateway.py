@@ -30,8 +30,15 @@ from dataplane.gateway.registry import InFlightRequest, Registry
 from dataplane.gateway.settings import GatewaySettings
 from dataplane.lifecycle import Delivery, Disposition, EventKind, Lifecycle, State
 from dataplane.plugins import PluginError
-from dataplane.policy import EMPTY_SNAPSHOT, Snapshot, SnapshotError, decode_snapshot
+from dataplane.policy import (
+    EMPTY_SNAPSHOT,
+    Snapshot,
+    SnapshotError,
+    decode_snapshot,
+    encode_snapshot,
+)
 from dataplane.record import RequestRecord
+from dataplane.snapshot_change import OutOfStepError, apply_change, decode_change
 from dataplane.telemetry import start_trace
 
 Cancel = Callable[[Disposition, str], None]
@@ -86,16 +93,31 @@ class Gateway:
 
         Raises SnapshotError, keeps the last one and remembers why.
         """
+        self._enforce(lambda: decode_snapshot(data))
+
+    def enforce_change(self, data: bytes) -> None:
+        """The same with what a change makes of the last one. Raises OutOfStepError, and remembers
+        nothing, where it does not start from that one."""
+        self._enforce(lambda: apply_change(self._received, decode_change(data)))
+
+    def document(self) -> bytes:
+        """The last snapshot as it came, whole."""
+        return encode_snapshot(self._received)
+
+    def _enforce(self, receive: Callable[[], Snapshot]) -> None:
         try:
-            received = decode_snapshot(data)
+            received = receive()
             ends = ends_of(received.overrides, self._override_ends, self.clock(), self.wall_clock())
             if ends:
                 compile_snapshot(received)  # what overrides hide must work once they end
-            enforced = compile_snapshot(in_force(received, ended_by(ends, self.clock())))
+            active = in_force(received, ended_by(ends, self.clock()))
+            enforced = compile_snapshot(active, self.enforced)
             self.fleet.load_engines(enforced.snapshot)
         except PluginError as error:
             self.snapshot_error = f"snapshot refused: {error}"
             raise SnapshotError(self.snapshot_error) from error
+        except OutOfStepError:
+            raise
         except SnapshotError as error:
             self.snapshot_error = str(error)
             raise

@@ -27,11 +27,12 @@ class RoutingPlugins:
         # Of its own: gateways that draw alike would run to the same replicas.
         self._random = Random()
         self._by_lane: dict[str, Routing] = {}
+        self._loaded: tuple[frozenset[str], pluggy.PluginManager] | None = None
 
     def load(self, snapshot: Snapshot) -> None:
         """Make what it asks for. A policy that cannot be made costs its deployment no request:
         what it had before goes on, or else the default stands in, and decisions say so."""
-        manager = self._load_plugins(snapshot)
+        manager = self._load_plugins({each.policy.routing.policy for each in snapshot.lanes})
         self._by_lane = {each.lane: self._create(each, manager) for each in snapshot.lanes}
 
     def of(self, lane: str) -> Routing:
@@ -39,12 +40,13 @@ class RoutingPlugins:
         found = self._by_lane.get(lane)
         return found or create_routing(RoutingTerms(), self._random, create_builtin)
 
-    @staticmethod
-    def _load_plugins(snapshot: Snapshot) -> pluggy.PluginManager:
-        """With those that can be loaded of what it names, and the built-in ones."""
-        named = {each.policy.routing.policy for each in snapshot.lanes}
-        usable = []
-        for name in sorted(named.difference(builtin.BUILTIN_POLICIES)):
+    def _load_plugins(self, named: set[str]) -> pluggy.PluginManager:
+        """With those that can be loaded of the `named` ones, and the built-in ones. Where all could
+        be they are kept: to look what is installed takes milliseconds."""
+        if self._loaded is not None and self._loaded[0] == named:
+            return self._loaded[1]
+        plugins, usable = named.difference(builtin.BUILTIN_POLICIES), []
+        for name in sorted(plugins):
             try:
                 load_plugins(PluginGroup.GATEWAY, [name], hooks, hooks.PROJECT)
             except PluginError as error:
@@ -53,6 +55,8 @@ class RoutingPlugins:
                 usable.append(name)
         manager = load_plugins(PluginGroup.GATEWAY, usable, hooks, hooks.PROJECT)
         manager.register(builtin, name="built-in routing")
+        is_whole = len(usable) == len(plugins)
+        self._loaded = (frozenset(named), manager) if is_whole else None
         return manager
 
     def _create(self, deployment: DeploymentPolicy, manager: pluggy.PluginManager) -> Routing:

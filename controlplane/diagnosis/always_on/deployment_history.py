@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.diagnosis.always_on.callers import Callers, callers_of
 from controlplane.diagnosis.always_on.page_readers import PageReaders
 from controlplane.diagnosis.always_on.replica_history import ReplicaHistory
-from controlplane.diagnosis.always_on.report_history import ReportHistory, read_reports
+from controlplane.diagnosis.always_on.report_history import ReportHistory, Reports, read_reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.sources.facts import facts_of
 from controlplane.diagnosis.sources.failed_scrapes import HEALTH_KEY, SILENT_KEY, told_of_failures
@@ -14,7 +14,6 @@ from controlplane.diagnosis.sources.refusals import told_of_refusals
 from controlplane.operator.observed import ObservedReplica
 from controlplane.operator.page_look import PageLook
 from controlplane.operator.restart import Restart
-from dataplane.report import GatewayReport
 
 
 class DeploymentHistory:
@@ -33,7 +32,7 @@ class DeploymentHistory:
     def take_fleet(
         self,
         replicas: Sequence[ObservedReplica],
-        reports: Sequence[GatewayReport],
+        reports: Reports,
         at: float,
         since: float,
     ) -> None:

@@ -1,6 +1,6 @@
 """What gateways reported of each deployment over the last minutes: it costs nothing to ask."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,14 +41,29 @@ class ReportedLoad:
         return bool(self.num_queued or self.held_back or self.not_believed or self.unreachable)
 
 
+class Reports:
+    """What gateways reported last, and of it what is of which replica."""
+
+    def __init__(self, reports: Sequence[GatewayReport]) -> None:
+        self.all = reports
+        self._by_replica: dict[str, list[ReplicaReport]] = defaultdict(list)
+        for report in reports:
+            for each in report.replicas:
+                self._by_replica[each.replica_id].append(each)
+
+    def of(self, replicas: Iterable[str]) -> list[ReplicaReport]:
+        """What each gateway says of each of these."""
+        return [each for key in sorted(replicas) for each in self._by_replica.get(key, ())]
+
+
 def read_reports(
-    reports: Sequence[GatewayReport], replicas: Iterable[str], deployment: str, at: float
+    told: Reports, replicas: Iterable[str], deployment: str, at: float
 ) -> ReportedLoad | None:
     """What they say of `deployment`, whose replicas have these ids. None: nobody reports."""
+    reports = told.all
     if not reports:
         return None
-    wanted = frozenset(replicas)
-    own = [each for report in reports for each in report.replicas if each.replica_id in wanted]
+    own = told.of(replicas)
     by_deployment = [r.num_queued_by_deployment for r in reports]
     said = [each.get(deployment, 0) for each in by_deployment if each is not None]
     serving = _serving_it_alone(reports, deployment)

@@ -15,6 +15,7 @@ from controlplane.diagnosis.always_on.deployment_history import DeploymentHistor
 from controlplane.diagnosis.always_on.failure_history import FailureHistory
 from controlplane.diagnosis.always_on.gateway_history import GatewayHistory
 from controlplane.diagnosis.always_on.page_readers import PageReaders
+from controlplane.diagnosis.always_on.report_history import Reports
 from controlplane.diagnosis.always_on.scraper import ScrapedPage
 from controlplane.diagnosis.always_on.turns import Target
 from controlplane.diagnosis.sources.joining import join
@@ -128,7 +129,8 @@ class Sight:
         self._deployments = {
             name: self._deployments.get(name) or DeploymentHistory(name) for name in by_deployment
         }
-        reports = [report for report, age in self._observed.gateways() if age < STALE_SECONDS]
+        gateways = self._observed.gateways()
+        reports = Reports([report for report, age in gateways if age < STALE_SECONDS])
         for name, own in by_deployment.items():
             self._deployments[name].take_fleet(own, reports, at, at - self._keep_seconds)
         self._counts.forget_others(frozenset(by_deployment))

@@ -17,7 +17,9 @@ import pytest
 from controlplane.api.gateways import MAX_REPORT_BYTES, snapshot_events
 from controlplane.operator.feed import SnapshotFeed
 from controlplane.store.connection import DatabaseKind
+from dataplane.access import AccessKey, Role
 from dataplane.policy import Snapshot, decode_snapshot
+from dataplane.snapshot_change import apply_change, decode_change
 from tests.controlplane.quiet_gateway import quiet_report
 from tests.databases import create_sqlite
 
@@ -151,6 +153,31 @@ def test_a_watcher_gets_the_current_snapshot_then_each_change_and_then_the_end(
     assert seventh.startswith(b"event: snapshot\nid: 7\ndata: {")
     assert seventh.endswith(b"}\n\n")
     assert b"id: 9\n" in ninth
+
+
+def test_who_asks_for_changes_is_sent_what_is_different_from_what_it_was_sent(
+    feed: SnapshotFeed,
+) -> None:
+    keys = tuple(AccessKey(key_id=f"k{n}", secret_digest="d", role=Role.CLIENT) for n in range(3))
+
+    async def watch() -> list[bytes]:
+        stream = snapshot_events(feed, asyncio.Event(), sends_changes=True)
+        seen = [await anext(stream)]
+        for version in (7, 8, 9):
+            if version != 8:  # which came while the watcher was slow
+                feed.publish(Snapshot(version=version, keys=keys[: version - 6]))
+                seen.append(await anext(stream))
+            else:
+                feed.publish(Snapshot(version=8, keys=keys[:1]))
+        await stream.aclose()  # type: ignore[attr-defined]  # an async generator has it
+        return seen
+
+    _, seventh, ninth = asyncio.run(watch())
+    assert seventh.startswith(b"event: snapshot\nid: 7\n")
+    assert ninth.startswith(b"event: change\nid: 9\n")
+    change = decode_change(ninth.partition(b"data: ")[2])
+    base = Snapshot(version=7, keys=keys[:1])
+    assert apply_change(base, change) == Snapshot(version=9, keys=keys)
 
 
 def test_a_quiet_stream_is_kept_alive(feed: SnapshotFeed) -> None:

@@ -12,6 +12,7 @@ from controlplane.operator.feed import SnapshotFeed
 from controlplane.operator.installed import InstalledPlugins
 from controlplane.operator.observed import ObservedReplica, ObservedState
 from controlplane.operator.operator import Operator
+from controlplane.operator.served_policies import ReadyReplicas, ServedPolicies
 from controlplane.operator.snapshot import rollout_terms
 from controlplane.rollouts.machine import RolloutState
 from controlplane.rollouts.worker import Look, RolloutWorker
@@ -121,7 +122,7 @@ class Installation:
         assert found is not None
         if found.rollout is None:
             return None
-        terms = rollout_terms(found, found.rollout, [])
+        terms = rollout_terms(found, found.rollout, ReadyReplicas(()), ServedPolicies())
         return terms.share, terms.is_shadow
 
     def running(self) -> tuple[str, str]:

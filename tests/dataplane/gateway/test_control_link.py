@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dataplane.gateway import control_link
+from dataplane.gateway.gateway import Gateway
 from dataplane.gateway.server import address_of, listen
 from dataplane.policy import ClassPolicy, Snapshot, encode_snapshot
 from dataplane.report import GatewayReport
+from dataplane.snapshot_change import change_between, encode_change
 from tests.dataplane.gateway.running_gateway import (
     CHAT,
     MODEL,
@@ -45,21 +48,24 @@ class ControlPlane:
     records: list[str] = field(default_factory=list)
     refusal: int | None = None
     """The status that reports are answered with instead of being taken."""
-    _snapshots: list[bytes] = field(default_factory=list)
+    num_streams: int = 0
+    _snapshots: list[tuple[bytes, bytes]] = field(default_factory=list)
     _is_ending: bool = False
 
-    def publish(self, document: bytes) -> None:
-        self._snapshots.append(document)
+    def publish(self, document: bytes, kind: bytes = b"snapshot") -> None:
+        self._snapshots.append((kind, document))
 
     def end_streams(self) -> None:
         self._is_ending = True
 
     async def stream(self, request: Request) -> Response:
         async def events() -> AsyncIterator[bytes]:
-            num_sent = max(0, len(self._snapshots) - 1)
+            self.num_streams += 1
+            whole = [n for n, (kind, _) in enumerate(self._snapshots) if kind == b"snapshot"]
+            num_sent = max(whole, default=0)
             while not self._is_ending:
-                for document in self._snapshots[num_sent:]:
-                    yield b"event: snapshot\nid: 1\ndata: " + document + b"\n\n"
+                for kind, document in self._snapshots[num_sent:]:
+                    yield b"event: " + kind + b"\nid: 1\ndata: " + document + b"\n\n"
                     num_sent += 1
                 yield b": still here\n\n"
                 await asyncio.sleep(0.01)
@@ -136,6 +142,35 @@ async def test_a_line_separator_inside_a_snapshot_ends_no_line(tmp_path: Path) -
         plane.publish(document)
         async with running_gateway(tmp_path, None, control_plane=plane.address) as gateway:
             await until(lambda: gateway.app.gateway.enforced.snapshot == odd)
+
+
+def enforces(gateway: Gateway, snapshot: Snapshot) -> bool:
+    return gateway.enforced.snapshot == snapshot
+
+
+async def test_a_change_is_enforced_and_kept_whole_and_one_out_of_step_asks_for_all(
+    tmp_path: Path,
+) -> None:
+    states = [
+        snapshot(*(deployment("a", name=name) for name in names), version=version)
+        for version, names in ((7, "ab"), (8, "abc"), (9, "ac"), (10, "a"))
+    ]
+    async with control_plane() as plane:
+        plane.publish(encode_snapshot(states[0]))
+        async with running_gateway(tmp_path, None, control_plane=plane.address) as gateway:
+            enforced = gateway.app.gateway
+            for before, after in itertools.pairwise(states[:3]):
+                plane.publish(encode_change(change_between(before, after)), b"change")
+                await until(partial(enforces, enforced, after))
+            assert plane.num_streams == 1
+            kept = tmp_path / "snapshot.json"
+            await until(lambda: kept.read_bytes() == encode_snapshot(states[2]))
+
+            plane.publish(encode_change(change_between(states[1], states[3])), b"change")
+            plane.publish(encode_snapshot(states[3]))
+            await until(lambda: enforced.enforced.snapshot == states[3])
+            assert plane.num_streams == 2
+            assert enforced.snapshot_error is None
 
 
 def tells(plane: ControlPlane, words: str) -> bool:

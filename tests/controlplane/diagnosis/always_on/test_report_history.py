@@ -5,6 +5,7 @@ from dataclasses import replace
 from controlplane.diagnosis.always_on.report_history import (
     ReportedLoad,
     ReportHistory,
+    Reports,
     read_reports,
 )
 from controlplane.diagnosis.sources.joining import join
@@ -26,7 +27,7 @@ def _replica(replica_id: str, num_outstanding: int, **said: str | bool) -> Repli
 
 
 def _read(*reports: GatewayReport, at: float = 10.0) -> ReportedLoad:
-    load = read_reports(reports, {"chat-1", "chat-2"}, "chat", at)
+    load = read_reports(Reports(reports), {"chat-1", "chat-2"}, "chat", at)
     assert load is not None
     return load
 
@@ -42,7 +43,7 @@ def test_gateways_are_added_up_and_replicas_of_others_left_out() -> None:
     load = _read(one, two)
     assert (load.num_outstanding, load.num_queued) == (8, 2)
     assert load.oldest_queued_seconds is None, "it may be of the other deployment"
-    assert read_reports((), {"chat-1"}, "chat", 1.0) is None
+    assert read_reports(Reports(()), {"chat-1"}, "chat", 1.0) is None
 
 
 def test_of_one_deployment_alone_the_whole_gateway_speaks() -> None:

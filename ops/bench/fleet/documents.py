@@ -6,7 +6,7 @@ from ops.bench.fleet.idle_launcher import NAME
 
 _NUM_SHARED = 20
 """Contracts and engine configs, each of which many deployments have."""
-_MAX_DOCUMENTS = 400
+_MAX_DOCUMENTS = 150
 """In one file."""
 
 _CONTRACT = """\

@@ -65,8 +65,8 @@ spec:
       margins: {attainment: 30%, failures: 30%, cut: 30%, empty: 30%, answer_length: 60%, ttft: 90%, tpot: 90%}
 """  # noqa: E501
 _NOBODY = ", match: 'tenant.tier == \"nobody\"'"
-_FAST = "cost_model_ms: {iteration: 3.0, per_prompt_token: 0.01, per_decode_step: 0.1}"
-_SLOW = "cost_model_ms: {iteration: 40.0, per_prompt_token: 0.01, per_decode_step: 0.1}"
+_FAST = "cost_model_ms: {iteration: %s, per_prompt_token: 0.01, per_decode_step: 0.1}"
+_SLOW = "cost_model_ms: {iteration: %s, per_prompt_token: 0.01, per_decode_step: 0.1}"
 _NO_SUCH_FIT = "fit: /nonexistent/fit.json"
 MOST_TOKENS = 40
 """That callers ask for at most."""
@@ -112,10 +112,12 @@ class Service:
             Candidate.EMPTY: 1,
             Candidate.CUT: 10 * MOST_TOKENS,
         }.get(kind, _FEWEST + self.engine % _VARIETY)
-        pace = {Candidate.SLOW: _SLOW, Candidate.UNLOADABLE: _NO_SUCH_FIT}.get(kind, _FAST)
+        # No two are the same document, and none is felt to be slower.
+        fast, slow = _FAST % (3 + self.engine / 1e6), _SLOW % (40 + self.engine / 1e6)
+        pace = {Candidate.SLOW: slow, Candidate.UNLOADABLE: _NO_SUCH_FIT}.get(kind, fast)
         # Of a prompt and its answer nothing fits: every call is refused by its length.
         if kind is Candidate.REFUSING:
-            pace = f"{_FAST}\n    max_model_len: 16"
+            pace = f"{fast}\n    max_model_len: 16"
         return _ENGINE.format(pace=pace, num_tokens=num_tokens)
 
     def _policy(self) -> str:

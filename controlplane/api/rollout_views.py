@@ -150,7 +150,8 @@ class StandingView:
     """A candidate that surely burns faster, and surely faster than the stable arm, is rejected."""
     burning: str
     """Whether the candidate burns too fast: no, too_fast, with_stable (it does, and is not surely
-    worse than the stable arm) or unknown (nothing of it was judged)."""
+    worse than the stable arm), misses (surely above 1, which the stable arm is not) or unknown
+    (nothing of it was judged)."""
     stable: ArmStandingView
     candidate: ArmStandingView
 

@@ -129,6 +129,7 @@ _BURNING = {
     "no": "not too fast",
     "too_fast": "too fast",
     "with_stable": "both too fast",
+    "misses": "missed",
     "unknown": "not known yet",
 }
 

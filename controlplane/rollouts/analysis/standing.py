@@ -3,7 +3,9 @@
 A burn rate is the share of bad requests divided by the share that the contract allows; at 1 the
 budget lasts for its whole period. A candidate that surely burns at `max_burn_rate` or more, and
 surely faster than the stable arm, is rejected whatever else was measured. Where it is not surely
-faster, both may suffer from the same: that throws no candidate out, and promotes none.
+faster, both may suffer from the same: that throws no candidate out, and promotes none. Nor is one
+promoted that surely burns above 1 where the stable arm may still keep the promise: a margin that
+is small beside all requests may be all of an error budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +24,13 @@ class Burning(StrEnum):
     """How a candidate stands to one promise."""
 
     NO = "no"
-    """Not surely too fast."""
+    """Not surely above 1, or both arms are and none is surely too fast."""
     TOO_FAST = "too_fast"
     """Surely, and surely faster than the stable arm; or that gets no requests any more."""
     WITH_STABLE = "with_stable"
     """Surely too fast, and not surely faster than the stable arm."""
+    MISSES = "misses"
+    """Surely above 1 and not surely too fast, where the stable arm is not surely above 1."""
     UNKNOWN = "unknown"
     """No request of it was judged by this promise."""
 
@@ -121,7 +125,8 @@ def _judge(stable: Interval | None, candidate: Interval | None, max_burn_rate: f
     if candidate is None:
         return Burning.UNKNOWN
     if candidate.low < max_burn_rate:
-        return Burning.NO
+        keeps_it = stable is None or stable.low <= 1
+        return Burning.MISSES if candidate.low > 1 and keeps_it else Burning.NO
     is_surely_faster = stable is None or candidate.low > stable.high
     return Burning.TOO_FAST if is_surely_faster else Burning.WITH_STABLE
 

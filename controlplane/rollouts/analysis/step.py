@@ -3,9 +3,11 @@
 - Any measure by which the candidate is surely worse rejects it, and so does any promise whose
   budget it surely burns too fast, and surely faster than the stable arm.
 - It is promoted where every measure of this traffic says that it is no worse, and no promise says
-  that both arms burn too fast: what makes both suffer has to be over first.
+  that both arms burn too fast (what makes both suffer has to be over first) or that the candidate
+  surely misses what the stable arm may keep.
 - With all of the traffic there is nobody left to compare with. Then the contract alone decides, by
-  at least `min_requests` of the candidate that were judged by it.
+  at least `min_requests` of the candidate that were judged by it: one that surely misses a promise,
+  and not surely too fast to keep, waits for a person.
 - Whatever could not be measured is undecided.
 """
 
@@ -96,6 +98,12 @@ def judge_step(comparisons: Sequence[Comparison], standings: Sequence[Standing])
             verdict=Verdict.UNDECIDED,
             reason=f"{_words(with_stable)}; the stable arm may suffer from the same",
         )
+    misses = _of(Burning.MISSES, standings)
+    if decision.verdict is Verdict.PROMOTE and misses:
+        return Decision(
+            verdict=Verdict.UNDECIDED,
+            reason=f"{_words(misses)}; the stable arm is not known to miss it",
+        )
     return decision
 
 
@@ -107,12 +115,15 @@ def judge_alone(standings: Sequence[Standing], min_requests: int) -> Decision:
     if not standings:
         reason = "it gets all requests, and no contract says what they are promised"
         return Decision(verdict=Verdict.UNDECIDED, reason=reason)
+    misses = _of(Burning.MISSES, standings)
+    if misses:
+        return Decision(verdict=Verdict.UNDECIDED, reason=_words(misses))
     num = max(each.kept[Arm.CANDIDATE].num for each in standings)
     if num < min_requests:
         reason = f"{num} of its requests were judged by the contract, {min_requests} are needed"
         return Decision(verdict=Verdict.UNDECIDED, reason=reason)
     revision = standings[0].promise.contract_revision
-    return Decision(verdict=Verdict.PROMOTE, reason=f"no budget of {revision} burns too fast")
+    return Decision(verdict=Verdict.PROMOTE, reason=f"no promise of {revision} is surely missed")
 
 
 def _of(burning: Burning, standings: Sequence[Standing]) -> list[Standing]:
@@ -122,7 +133,7 @@ def _of(burning: Burning, standings: Sequence[Standing]) -> list[Standing]:
 def _words(standings: Sequence[Standing]) -> str:
     """The fastest in figures, and how many there are."""
     others = len(standings) - 1
-    more = f", and {others} more of its promises burn too fast" if others else ""
+    more = f", and so do {others} more of its promises" if others else ""
     return f"{_fastest(standings).in_words}{more}"
 
 

@@ -1,5 +1,6 @@
 """Against the stable arm and against the contract: what a step comes to."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,27 @@ def test_what_both_arms_suffer_from_throws_nobody_out_and_promotes_nobody() -> N
 def test_a_budget_that_is_spent_a_little_too_fast_is_left_to_the_comparison() -> None:
     found = analysed(seen(Arm.STABLE, 8000, 0.02) + seen(Arm.CANDIDATE, 8000, 0.02))
     assert outcome(found) == (Verdict.PROMOTE, Burning.NO)
+
+
+def test_one_that_misses_a_promise_that_stable_keeps_is_not_promoted_within_a_margin() -> None:
+    strict = replace(PROMISE, target=0.999)
+    found = analysed(
+        seen(Arm.STABLE, 20000, 0.0005) + seen(Arm.CANDIDATE, 20000, 0.003), 0.5, strict
+    )
+    assert outcome(found) == (Verdict.UNDECIDED, Burning.MISSES)
+    assert all(each.is_good is not False for each in found.comparisons)
+    alike = seen(Arm.STABLE, 20000, 0.003) + seen(Arm.CANDIDATE, 20000, 0.003)
+    assert outcome(analysed(alike, 0.5, strict)) == (Verdict.PROMOTE, Burning.NO)
+    alone = analysed(seen(Arm.CANDIDATE, 20000, 0.003), 1.0, strict)
+    assert outcome(alone) == (Verdict.UNDECIDED, Burning.MISSES)
+
+
+@pytest.mark.parametrize("latency", [math.nan, math.inf, 0.0, -1.0])
+def test_a_latency_that_is_no_duration_is_only_ever_undecided(latency: float) -> None:
+    odd = [(arm, replace(each, ttft=latency)) for arm, each in seen(Arm.CANDIDATE, 8000)]
+    found = analysed(seen(Arm.STABLE, 8000) + odd)
+    assert found.decision.verdict is Verdict.UNDECIDED
+    assert [each.measure.name for each in found.comparisons if each.is_good is None] == ["ttft"]
 
 
 def test_with_all_of_the_traffic_the_contract_alone_decides() -> None:

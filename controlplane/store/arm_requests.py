@@ -21,8 +21,9 @@ from dataplane.lifecycle import Disposition
 MOST_REQUESTS = 25_000
 """Of each arm: as many as the smallest margins need, and no more than a look may cost."""
 
-_PLACES = 2**32
-_SCATTER = 2_654_435_761
+_PLACES = 2**31
+"""Times _SCATTER still within the 64 bits that databases count in."""
+_SCATTER = 1_327_217_885
 """The golden ratio of _PLACES, odd (Knuth, The Art of Computer Programming, 6.4)."""
 _COLUMNS = (
     RequestRow.request_class,
@@ -73,7 +74,7 @@ def _rows(
     query = select(*_COLUMNS).where(*where)
     if one_in > 1:
         # Scattered, so that no rhythm in which requests come decides which of them are read.
-        place = RequestRow.gateway_sequence * _SCATTER % _PLACES
+        place = RequestRow.gateway_sequence % _PLACES * _SCATTER % _PLACES
         query = query.where(place < _PLACES // one_in)
     return session.execute(query)
 

@@ -76,25 +76,26 @@ class StandingTerms:
     max_burn_rate: float
 
 
+_Key = tuple[str | None, str, str]
+"""Contract revision, request class and objective."""
+
+
 def find_standings(
-    requests: Sequence[tuple[Arm, ArmRequest]], promises: Sequence[Promise], terms: StandingTerms
+    counted: Mapping[_Key, Mapping[Arm, Kept]], promises: Sequence[Promise], terms: StandingTerms
 ) -> list[Standing]:
     """One for each promise, in their order, of the requests that were judged by its revision."""
     alpha = terms.alpha / len(promises) if promises else terms.alpha
-    counted = _count(requests)
     return [
         _stand(each, counted.get(_key(each), {}), alpha, terms.max_burn_rate) for each in promises
     ]
-
-
-_Key = tuple[str | None, str, str]
 
 
 def _key(promise: Promise) -> _Key:
     return promise.contract_revision, promise.request_class, promise.objective
 
 
-def _count(requests: Sequence[tuple[Arm, ArmRequest]]) -> dict[_Key, dict[Arm, Kept]]:
+def count_kept(requests: Sequence[tuple[Arm, ArmRequest]]) -> dict[_Key, dict[Arm, Kept]]:
+    """By what was promised to them, how many of each arm there are."""
     counted: dict[_Key, dict[Arm, Kept]] = {}
     for arm, request in requests:
         for objective, is_kept in request.objectives.items():

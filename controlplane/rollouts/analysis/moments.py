@@ -32,3 +32,15 @@ class Moments:
             return cls()
         share = num_that_have_it / num
         return cls(num, share, num * share * (1 - share))
+
+    def plus(self, other: "Moments") -> "Moments":
+        """Of the values of both (Chan, Golub and LeVeque 1979)."""
+        num = self.num + other.num
+        if not num:
+            return self
+        apart = other.mean - self.mean
+        return Moments(
+            num,
+            self.mean + apart * other.num / num,
+            self.squares + other.squares + apart * apart * self.num * other.num / num,
+        )

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.difference import Interval
 from controlplane.rollouts.analysis.share_bounds import least_share, most_share
+from controlplane.rollouts.analysis.tally import Kept, PromiseKey
 from controlplane.slo.burn_rate import budget_of
 from controlplane.slo.promised import Promise
 from dataplane.arm import Arm
@@ -33,14 +33,6 @@ class Burning(StrEnum):
     """Surely above 1 and not surely too fast, where the stable arm is not surely above 1."""
     UNKNOWN = "unknown"
     """No request of it was judged by this promise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Requests of an arm that a promise applied to."""
-
-    num: int = 0
-    num_bad: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +68,10 @@ class StandingTerms:
     max_burn_rate: float
 
 
-_Key = tuple[str | None, str, str]
-"""Contract revision, request class and objective."""
-
-
 def find_standings(
-    counted: Mapping[_Key, Mapping[Arm, Kept]], promises: Sequence[Promise], terms: StandingTerms
+    counted: Mapping[PromiseKey, Mapping[Arm, Kept]],
+    promises: Sequence[Promise],
+    terms: StandingTerms,
 ) -> list[Standing]:
     """One for each promise, in their order, of the requests that were judged by its revision."""
     alpha = terms.alpha / len(promises) if promises else terms.alpha
@@ -90,20 +80,8 @@ def find_standings(
     ]
 
 
-def _key(promise: Promise) -> _Key:
+def _key(promise: Promise) -> PromiseKey:
     return promise.contract_revision, promise.request_class, promise.objective
-
-
-def count_kept(requests: Sequence[tuple[Arm, ArmRequest]]) -> dict[_Key, dict[Arm, Kept]]:
-    """By what was promised to them, how many of each arm there are."""
-    counted: dict[_Key, dict[Arm, Kept]] = {}
-    for arm, request in requests:
-        for objective, is_kept in request.objectives.items():
-            key = request.contract_revision, request.request_class, objective
-            of_arm = counted.setdefault(key, {})
-            before = of_arm.get(arm, Kept())
-            of_arm[arm] = Kept(before.num + 1, before.num_bad + (not is_kept))
-    return counted
 
 
 def _stand(

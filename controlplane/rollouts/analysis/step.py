@@ -14,7 +14,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.comparison import (
     AnalysisTerms,
     Comparison,
@@ -27,9 +26,9 @@ from controlplane.rollouts.analysis.standing import (
     Burning,
     Standing,
     StandingTerms,
-    count_kept,
     find_standings,
 )
+from controlplane.rollouts.analysis.tally import Tally
 from controlplane.rollouts.verdict import Decision, Measurement, Verdict
 from controlplane.slo.promised import Promise
 from dataplane.arm import Arm
@@ -67,7 +66,7 @@ def analyse_shadow(
 
 
 def analyse_step(
-    requests: Sequence[tuple[Arm, ArmRequest]],
+    tally: Tally,
     promises: Sequence[Promise],
     terms: AnalysisTerms,
     *,
@@ -76,11 +75,11 @@ def analyse_step(
     """Of all that ended in it so far. `promises`: of the contract in force; requests that were
     judged by another revision speak of no promise. `share`: the candidate's, 0 to 1."""
     standing_terms = StandingTerms(alpha=terms.alpha, max_burn_rate=terms.max_burn_rate)
-    standings = find_standings(count_kept(requests), promises, standing_terms)
+    standings = find_standings(tally.kept, promises, standing_terms)
     if share >= 1:
         decision = judge_alone(standings, terms.min_requests)
         return StepAnalysis(comparisons=[], standings=standings, decision=decision)
-    comparisons = analyse(requests, terms)
+    comparisons = analyse(tally.strata, terms)
     decision = judge_step(comparisons, standings)
     return StepAnalysis(comparisons=comparisons, standings=standings, decision=decision)
 

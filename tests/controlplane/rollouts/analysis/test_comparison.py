@@ -14,6 +14,7 @@ from controlplane.rollouts.analysis.comparison import (
     analyse,
     judge_measures,
 )
+from controlplane.rollouts.analysis.tally import tally_of
 from controlplane.rollouts.verdict import Verdict
 from dataplane.arm import Arm
 from dataplane.lifecycle import Disposition
@@ -57,12 +58,16 @@ def arm(which: Arm, num: int = 4000, **factors: float) -> list[Seen]:
     ]
 
 
+def analysed(seen: Sequence[Seen]) -> list[Comparison]:
+    return analyse(tally_of(seen, TERMS.measures).strata, TERMS)
+
+
 def by_name(seen: Sequence[Seen]) -> dict[str, Comparison]:
-    return {each.measure.name: each for each in analyse(seen, TERMS)}
+    return {each.measure.name: each for each in analysed(seen)}
 
 
 def verdict(seen: Sequence[Seen]) -> tuple[Verdict, str | None]:
-    decision = judge_measures(analyse(seen, TERMS))
+    decision = judge_measures(analysed(seen))
     return decision.verdict, decision.deciding.metric if decision.deciding else None
 
 
@@ -183,10 +188,10 @@ def test_who_is_refused_without_a_class_is_refused_all_the_same() -> None:
 
 
 def test_what_turned_it_is_said_in_figures() -> None:
-    slow = judge_measures(analyse(STABLE + arm(Arm.CANDIDATE, first=1.4), TERMS))
+    slow = judge_measures(analysed(STABLE + arm(Arm.CANDIDATE, first=1.4)))
     assert slow.reason.startswith("ttft is worse: +")
     assert " candidate and 8000 stable requests" in slow.reason
-    few = judge_measures(analyse(STABLE + arm(Arm.CANDIDATE, 50), TERMS))
+    few = judge_measures(analysed(STABLE + arm(Arm.CANDIDATE, 50)))
     assert "attainment, failures, cut" in few.reason
     assert "candidate requests are alike" in few.reason
 

@@ -7,8 +7,10 @@ import pytest
 
 from controlplane.rollouts.analysis.arm_request import ArmRequest
 from controlplane.rollouts.analysis.comparison import AnalysisTerms
+from controlplane.rollouts.analysis.measures import MEASURES
 from controlplane.rollouts.analysis.standing import Burning
 from controlplane.rollouts.analysis.step import StepAnalysis, analyse_step
+from controlplane.rollouts.analysis.tally import tally_of
 from controlplane.rollouts.verdict import Verdict
 from controlplane.slo.promised import Promise
 from dataplane.arm import Arm
@@ -53,7 +55,8 @@ def seen(which: Arm, num: int, share_late: float = 0.0) -> Seen:
 
 
 def analysed(requests: Seen, share: float = 0.5, *promises: Promise) -> StepAnalysis:
-    return analyse_step(requests, promises or [PROMISE], AnalysisTerms(), share=share)
+    tally = tally_of(requests, MEASURES)
+    return analyse_step(tally, promises or [PROMISE], AnalysisTerms(), share=share)
 
 
 def outcome(found: StepAnalysis) -> tuple[Verdict, Burning]:
@@ -120,7 +123,9 @@ def test_with_all_of_the_traffic_the_contract_alone_decides() -> None:
 
 
 def test_with_all_of_the_traffic_and_no_contract_nothing_is_known() -> None:
-    alone = analyse_step(seen(Arm.CANDIDATE, 500), [], AnalysisTerms(), share=1.0)
+    alone = analyse_step(
+        tally_of(seen(Arm.CANDIDATE, 500), MEASURES), [], AnalysisTerms(), share=1.0
+    )
     assert (alone.decision.verdict, alone.standings) == (Verdict.UNDECIDED, [])
 
 

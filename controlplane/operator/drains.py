@@ -1,6 +1,7 @@
 """Drains: when a replica may go, and how it is let go of, told to end, and at last forced to."""
 
 import functools
+import math
 from collections.abc import Iterable
 
 from controlplane.hooks import Launcher
@@ -54,7 +55,8 @@ class Drains:
     def find_unreached(self, replicas: Iterable[Replica]) -> set[str]:
         """Ids of those that became ready, and that some gateway is not connected to and had no time
         to: what they are to take the place of may not go yet."""
-        now, patience = self._clock(), self._settings.leave_seconds
+        now, is_unheard = self._clock(), self._is_unheard()
+        patience = math.inf if is_unheard else self._settings.leave_seconds
         young = {
             each.replica_id
             for each in replicas
@@ -62,7 +64,7 @@ class Drains:
             and now - each.ready_at <= patience
             and each.launcher not in ATTACHED_LAUNCHERS
         }
-        if not young or self._is_unheard():
+        if not young or is_unheard:
             return young
         fresh = self._settings.fresh_report_seconds
         reached = [

@@ -243,6 +243,27 @@ def test_who_took_over_ends_nothing_before_gateways_had_the_time_to_report(room:
     assert time.monotonic() < draining + settings.return_seconds
 
 
+def test_who_took_over_replaces_nothing_before_gateways_reach_what_is_new(room: Room) -> None:
+    room.apply(surge=1)
+    before = room.bring_up().replica_id
+    room.end_control_plane()
+    settings = OperatorSettings(leave_seconds=0.2)
+    room.begin_control_plane(settings)
+    room.apply(settings="{size: 2}", surge=1)
+    room.reconcile_until(lambda: len(room.endpoints()) == 2)
+    # Nobody can call it yet, and it takes longer to begin than gateways get to connect.
+    named = time.monotonic()
+    room.reconcile_until(lambda: time.monotonic() > named + 2 * settings.leave_seconds)
+    assert before in room.endpoints()
+    links = tuple(
+        ReplicaReport(replica_id=each, is_connected=True, num_outstanding=0)
+        for each in room.endpoints()
+    )
+    version = room.snapshot().version
+    room.observed.put_gateway(quiet_report(replicas=links, snapshot_version=version))
+    room.reconcile_until(lambda: before not in room.endpoints())
+
+
 def test_what_runs_stays_until_gateways_reach_what_takes_its_place(room: Room) -> None:
     room.apply(surge=1)
     before = room.bring_up()
